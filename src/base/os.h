@@ -1,0 +1,45 @@
+/* os.h: what we ask of the operating system: files, time, memory figures, processors, terminals. */
+#ifndef MLXCEL_BASE_OS_H
+#define MLXCEL_BASE_OS_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+typedef struct OsFile {
+    int fd;              /* -1 when closed; zero-initialised is NOT open: use OS_FILE_NONE or test path */
+    uint64_t size_bytes; /* at open */
+} OsFile;
+
+/* Regular files only (a link to one is fine): a FIFO, device or directory is an error that says so, and never blocks. */
+bool os_file_open(OsFile *f, const char *path, Err *err) MUST_CHECK;
+bool os_file_read_at(const OsFile *f, uint64_t at, void *out, size_t n, Err *err) MUST_CHECK; /* exactly n bytes */
+void os_file_drop_cache(const OsFile *f, uint64_t at, uint64_t n); /* tells the page cache the range is done with */
+void os_file_close(OsFile *f);
+bool os_read_file(const char *path, size_t max_bytes, Buf *out, Err *err) MUST_CHECK; /* whole regular file */
+bool os_read_fd(int fd, size_t max_bytes, Buf *out, Err *err) MUST_CHECK;             /* to end of file: pipes too */
+bool os_write_file(const char *path, Str data, Err *err) MUST_CHECK; /* temporary beside it, then rename */
+
+typedef struct OsMap { /* read-only mapping of a whole regular file */
+    const unsigned char *p;
+    size_t n;
+} OsMap;
+bool os_map_open(OsMap *m, const char *path, Err *err) MUST_CHECK;
+void os_map_close(OsMap *m);
+
+bool os_exists(const char *path);
+bool os_is_dir(const char *path);
+bool os_is_file(const char *path); /* regular, links followed */
+bool os_list_dir(const char *path, Arena *a, Str **names, size_t *n, Err *err) MUST_CHECK; /* sorted, no . and .. */
+bool os_make_dirs(const char *path, Err *err) MUST_CHECK;
+
+uint64_t os_now_ns(void);                /* monotonic */
+uint64_t os_rss_bytes(void);             /* resident now */
+uint64_t os_rss_peak_bytes(void);
+uint64_t os_memory_available_bytes(void); /* MemAvailable, capped by the cgroup limit */
+int os_n_cpus(void);                     /* usable: affinity mask, then cgroup quota rounded up; at least 1 */
+int os_n_cores(void);                    /* physical cores among them, at least 1 */
+bool os_is_terminal(int fd);
+int os_terminal_columns(int fd);         /* 80 if unknown */
+uint64_t os_random_u64(void);
+
+#endif

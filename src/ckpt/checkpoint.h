@@ -1,0 +1,55 @@
+/* checkpoint.h: what lies at a path. A directory with config.json and safetensors (one file, or shards with an index), a
+ * .gguf file (or the first of a split set). Opening reads headers only: metadata, tensor table, names of the other files.
+ * Nothing is allocated on a file's word: every size is checked against the file's length first.
+ *
+ *     Checkpoint *ck;
+ *     if (!checkpoint_open(path, &ck, err)) return false;
+ *     const CkptTensor *t = checkpoint_find(ck, STR("model.norm.weight"));
+ *     checkpoint_read(ck, t, 0, buf, t->n_bytes, err);       any thread; pread underneath
+ *     checkpoint_close(ck); */
+#ifndef MLXCEL_CKPT_CHECKPOINT_H
+#define MLXCEL_CKPT_CHECKPOINT_H
+
+#include "base/buf.h"
+#include "ckpt/config.h"
+#include "quant/dtype.h"
+
+enum { CKPT_MAX_DIMS = 8 };
+
+typedef enum CkptKind { CKPT_SAFETENSORS, CKPT_GGUF } CkptKind;
+
+typedef struct CkptTensor {
+    Str name;                        /* as in the file */
+    DType dtype;
+    int n_dims;                      /* 0..CKPT_MAX_DIMS */
+    uint64_t shape[CKPT_MAX_DIMS];   /* outermost first: [out, in]; GGUF's order is turned round */
+    int i_file;                      /* index into Checkpoint.files */
+    uint64_t offset;                 /* of its first byte in that file */
+    uint64_t n_bytes;
+} CkptTensor;
+
+typedef struct Checkpoint {
+    CkptKind kind;
+    Str path;                        /* as given */
+    Str dir;                         /* directory of the files */
+    Config config;                   /* config.json's root, or the GGUF keys */
+    Config generation;               /* generation_config.json; .json NULL when absent. For a GGUF: .gguf set */
+    const Json *quantization;        /* config.json's "quantization" or "quantization_config"; NULL if none */
+    const CkptTensor *tensors;       /* n_tensors, in the order of the files */
+    size_t n_tensors;
+    const Str *files;                /* paths of the weight files */
+    size_t n_files;
+    uint64_t tensor_bytes;           /* sum of n_bytes */
+    struct CheckpointPrivate *priv;
+} Checkpoint;
+
+bool checkpoint_open(const char *path, Checkpoint **out, Err *err) MUST_CHECK;
+void checkpoint_close(Checkpoint *ck);
+const CkptTensor *checkpoint_find(const Checkpoint *ck, Str name); /* NULL if absent */
+/* n bytes of the tensor from byte `from`; large sequential reads are the caller's concern. Thread-safe. */
+bool checkpoint_read(const Checkpoint *ck, const CkptTensor *t, uint64_t from, void *out, size_t n, Err *err) MUST_CHECK;
+void checkpoint_drop_cache(const Checkpoint *ck, const CkptTensor *t);
+/* A small file beside the weights ("tokenizer.json", ...): false with ERR_NOT_FOUND when absent. Symlinks are followed. */
+bool checkpoint_read_file(const Checkpoint *ck, const char *name, size_t max_bytes, Buf *out, Err *err) MUST_CHECK;
+
+#endif
