@@ -43,7 +43,7 @@ bool err_set(Err *err, ErrKind kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
 bool err_wrap(Err *err, const char *fmt, ...) PRINTF_LIKE(2, 3); /* "<prefix>: <old message>"; false */
 bool err_nomem(Err *err, const char *what);                      /* "out of memory for <what>"; false */
 const char *errkind_name(ErrKind kind);
-int errkind_exit(ErrKind kind); /* 1, or 2 for ERR_INPUT raised as wrong usage by cli/ */
+int errkind_exit(ErrKind kind); /* 0 or 1; wrong usage (2) is decided by cli/ */
 int errkind_http(ErrKind kind); /* HTTP status */
 
 #endif
