@@ -62,7 +62,7 @@ void os_file_close(OsFile *f) {
 }
 
 bool os_read_file(const char *path, size_t max_bytes, Buf *out, Err *err) {
-    OsFile f;
+    OsFile f = {.fd = -1};
     if (!os_file_open(&f, path, err)) return false;
     bool ok = false;
     if (f.size_bytes > max_bytes) {
@@ -124,7 +124,7 @@ bool os_write_file(const char *path, Str data, Err *err) {
 }
 
 bool os_map_open(OsMap *m, const char *path, Err *err) {
-    OsFile f;
+    OsFile f = {.fd = -1};
     *m = (OsMap){0};
     if (!os_file_open(&f, path, err)) return false;
     if (f.size_bytes > 0) {

@@ -1,0 +1,36 @@
+/* weight_source.h: where a packer gets a matrix from: rows in logical order, whatever the file's layout and order.
+ *
+ * A source is one stored matrix (QMatrix without data, WForm from wform_init), a byte reader for its parts, and an optional
+ * row map (logical row -> stored row: slices, un-permuted rope heads). A stacked weight is several sources, one after the
+ * other along n. Calls are thread-safe when each thread brings its own scratch. */
+#ifndef MLXCEL_BACKEND_WEIGHT_SOURCE_H
+#define MLXCEL_BACKEND_WEIGHT_SOURCE_H
+
+#include "base/buf.h"
+#include "quant/decode.h"
+
+typedef struct WeightSource {
+    uint32_t n, k;              /* logical rows and columns */
+    QMatrix m;                  /* parts' shapes and dtypes; G_IDX's bytes are present, other data NULL */
+    const WForm *form;
+    const uint32_t *row_map;    /* n entries, or NULL: stored row = row0 + logical row */
+    uint32_t row0;
+    bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);
+    void *ctx;
+    const char *name;           /* for messages */
+} WeightSource;
+
+typedef struct WeightScratch { /* one per packing thread; zero-initialise, free with wsource_scratch_deinit */
+    Buf bytes[QPART_COUNT];
+    Buf rows;
+} WeightScratch;
+
+/* Plain formats: the rows' stored bytes (F32, F16, BF16 as form->plain says), n1 - n0 rows of k elements. */
+bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc, Err *err) MUST_CHECK;
+/* Any format, decoded to f32 [n1 - n0, k] with the columns in the logical order (act-order undone). */
+bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc, Err *err) MUST_CHECK;
+/* Coded formats (form->kind other than WFORM_PLAIN): canonical arrays, wform.h. */
+bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out, WeightScratch *sc, Err *err) MUST_CHECK;
+void wsource_scratch_deinit(WeightScratch *sc);
+
+#endif
