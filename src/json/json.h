@@ -30,9 +30,13 @@ typedef struct JsonOptions { /* zero fields mean the default */
     int max_depth;         /* 128 */
     size_t max_bytes;      /* of text; 256 MiB */
     JsonDup dup;           /* JSON_DUP_REFUSE */
+    bool strict_surrogates; /* refuse \ud800 without its other half, as a checker of files does; false keeps it */
 } JsonOptions;
 
 bool json_parse(Str text, const JsonOptions *opt, Arena *a, Json **out, Err *err) MUST_CHECK; /* ERR_INPUT with byte offset */
+
+/* Is text one valid document? Strict about surrogates, silent about duplicate names; allocates nothing. */
+bool json_check(Str text, const JsonOptions *opt, Err *err) MUST_CHECK;
 
 const Json *json_get(const Json *object, const char *key); /* NULL if absent or not an object; the last of duplicates */
 const Json *json_find(const Json *object, Str key);
