@@ -43,6 +43,9 @@ bool unicode_is_numeric(uint32_t cp); /* Nd, Nl, No of Unicode 17 */
 bool unicode_is_lower(uint32_t cp);   /* Ll, and Lm/So/Nl with the Lowercase property */
 bool unicode_is_upper(uint32_t cp);   /* Lu, and So/Nl with the Uppercase property */
 
+bool unicode_is_cased(uint32_t cp);   /* has the Cased property */
+bool unicode_is_old(uint32_t cp);     /* exists in Unicode 8.0 */
+
 /* Full case mappings of one code point: 1..3 code points into out. No context (final sigma) here. */
 size_t unicode_lower(uint32_t cp, uint32_t out[3]);
 size_t unicode_upper(uint32_t cp, uint32_t out[3]);
@@ -62,6 +65,9 @@ uint8_t unicode_combining_class(uint32_t cp);
 /* Script as the reference's UnicodeScripts pre-tokenizer knows it: equal numbers, equal scripts. */
 enum { UNICODE_SCRIPT_ANY = 0, UNICODE_SCRIPT_COMMON = 1, UNICODE_SCRIPT_INHERITED = 2, UNICODE_SCRIPT_HAN = 3 };
 uint8_t unicode_script(uint32_t cp);
+
+/* The end of the extended grapheme cluster (UAX 29) that begins at `at`; at < s.n. */
+size_t unicode_grapheme_end(Str s, size_t at);
 
 int unicode_width(uint32_t cp); /* terminal columns: 0 (marks, format, control), 1 or 2 */
 
