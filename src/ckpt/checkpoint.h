@@ -11,22 +11,10 @@
 #define MLXCEL_CKPT_CHECKPOINT_H
 
 #include "base/buf.h"
+#include "ckpt/ckpt_tensor.h"
 #include "ckpt/config.h"
-#include "quant/dtype.h"
-
-enum { CKPT_MAX_DIMS = 8 };
 
 typedef enum CkptKind { CKPT_SAFETENSORS, CKPT_GGUF } CkptKind;
-
-typedef struct CkptTensor {
-    Str name;                        /* as in the file */
-    DType dtype;
-    int n_dims;                      /* 0..CKPT_MAX_DIMS */
-    uint64_t shape[CKPT_MAX_DIMS];   /* outermost first: [out, in]; GGUF's order is turned round */
-    int i_file;                      /* index into Checkpoint.files */
-    uint64_t offset;                 /* of its first byte in that file */
-    uint64_t n_bytes;
-} CkptTensor;
 
 typedef struct Checkpoint {
     CkptKind kind;
