@@ -12,7 +12,7 @@
 #include "op/plan.h"
 
 typedef struct HostBackend HostBackend;
-typedef struct HostExec HostExec;
+typedef struct BackExec HostExec;
 
 typedef void HostOpFn(const HostExec *ex, const Op *op, int i_thread, int n_threads);
 
@@ -42,7 +42,7 @@ struct BackPlanes {
     size_t *memory_bytes;
 };
 
-struct HostExec { /* BackExec */
+struct BackExec {
     HostBackend *be;
     const Program *program;
     Plan plan;
