@@ -51,10 +51,11 @@ struct BackExec {
     uint32_t max_rows[SPACE_COUNT];
     float *slab[SPACE_COUNT];
     void *aux;
+    size_t aux_bytes;
     const Step *step;        /* of the run in progress */
     uint32_t n_rows[SPACE_COUNT];
     const atomic_bool *cancel;
-    bool stop;               /* set by thread 0, read behind a barrier: all threads leave at the same op */
+    _Atomic uint32_t stop_after; /* the op behind which all threads leave: cancelled */
     bool profiling;
     uint64_t *op_ns;
     Arena arena;

@@ -7,11 +7,14 @@
 #include "op/program.h"
 
 typedef struct Plan {
-    const uint32_t *col_offset; /* per value: where its row begins in its space's slab, in floats; views resolved */
-    uint32_t slab_cols[SPACE_COUNT]; /* floats per row of each space's slab: slab row stride differs from cols, see below */
+    const uint32_t *col_offset;      /* per value: where it begins, in floats per row; a view has its base's */
+    uint32_t slab_cols[SPACE_COUNT]; /* floats per row that each space's slab needs in all */
 } Plan;
 
-/* Value v of n rows lies at slab_base[space] + col_offset[v] * max_rows, row-major [rows][row_stride(v)]. */
+/* With room for max rows, value v lies at slab[space] + col_offset[v] * max, rows of round-up-to-16(cols of its base) floats
+ * one after the other; a view begins col0 floats into each row. So every row begins on a 64-byte line. */
+static inline uint32_t plan_stride(uint32_t cols) { return (cols + 15) / 16 * 16; }
+
 bool plan_make(const Program *p, Arena *a, Plan *out, Err *err) MUST_CHECK;
 
 #endif

@@ -1,0 +1,109 @@
+#include "backend/weight_source.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+static uint32_t stored_row(const WeightSource *s, uint32_t n) { return s->row_map ? s->row_map[n] : s->row0 + n; }
+
+/* The stored rows that hold logical rows [n0, n1): a map inside rope heads keeps them close together. */
+static void stored_range(const WeightSource *s, uint32_t n0, uint32_t n1, uint32_t *lo, uint32_t *hi) {
+    *lo = UINT32_MAX;
+    *hi = 0;
+    for (uint32_t n = n0; n < n1; n++) {
+        uint32_t r = stored_row(s, n);
+        if (r < *lo) *lo = r;
+        if (r + 1 > *hi) *hi = r + 1;
+    }
+}
+
+/* Reads the bytes of every part that stored rows [lo, hi) need, and points a copy of the matrix at them. */
+static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix *m, WeightScratch *sc, Err *err) {
+    *m = s->m;
+    for (int id = 0; id < QPART_COUNT; id++) {
+        QPart *part = &m->part[id];
+        if (part->dtype == DTYPE_NONE || id == QPART_G_IDX) continue;
+        uint64_t from, n_bytes;
+        wform_span(s->form, &s->m, (QPartId)id, lo, hi, &from, &n_bytes);
+        Buf *b = &sc->bytes[id];
+        buf_clear(b);
+        b->max = SIZE_MAX;
+        if (!buf_reserve(b, n_bytes)) return err_nomem(err, s->name);
+        if (!s->fetch(s->ctx, (QPartId)id, from, n_bytes, b->p, err)) return err_wrap(err, "%s", s->name);
+        part->data = (const uint8_t *)b->p;
+        part->from = from;
+        part->n_bytes = n_bytes;
+    }
+    return true;
+}
+
+bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc, Err *err) {
+    QMatrix m;
+    uint32_t lo, hi;
+    stored_range(s, n0, n1, &lo, &hi);
+    if (!load_parts(s, lo, hi, &m, sc, err)) return false;
+    size_t row = (size_t)s->k * dtype_info(s->form->plain)->block_bytes;
+    const QPart *part = &m.part[QPART_WEIGHT];
+    for (uint32_t n = n0; n < n1; n++) {
+        uint64_t at = (uint64_t)stored_row(s, n) * row;
+        if (at < part->from || at + row > part->from + part->n_bytes)
+            return err_set(err, ERR_INTERNAL, "%s: row %u is outside the bytes read", s->name, n);
+        memcpy((char *)out + (size_t)(n - n0) * row, part->data + (at - part->from), row);
+    }
+    return true;
+}
+
+bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc, Err *err) {
+    QMatrix m;
+    uint32_t lo, hi;
+    stored_range(s, n0, n1, &lo, &hi);
+    if (!load_parts(s, lo, hi, &m, sc, err)) return false;
+    if (!s->row_map) {
+        if (!decode_with(s->form, &m, lo, hi, out, err)) return err_wrap(err, "%s", s->name);
+        return true;
+    }
+    size_t row = (size_t)s->k * sizeof(float), bytes;
+    buf_clear(&sc->rows);
+    sc->rows.max = SIZE_MAX;
+    if (!size_mul(row, hi - lo, &bytes) || !buf_reserve(&sc->rows, bytes)) return err_nomem(err, s->name);
+    float *all = (float *)(void *)sc->rows.p;
+    if (!decode_with(s->form, &m, lo, hi, all, err)) return err_wrap(err, "%s", s->name);
+    for (uint32_t n = n0; n < n1; n++)
+        memcpy(out + (size_t)(n - n0) * s->k, all + (size_t)(stored_row(s, n) - lo) * s->k, row);
+    return true;
+}
+
+/* One logical row of every wanted array is `row` elements of `size` bytes further on. */
+static WRows rows_at(const WRows *r, const WForm *f, size_t i) {
+    WRows o = *r;
+    if (o.codes) o.codes += i * f->k;
+    if (o.scale) o.scale += i * f->n_groups;
+    if (o.zero) o.zero += i * f->n_groups;
+    if (o.bias) o.bias += i * f->n_groups;
+    if (o.d) o.d += i * f->n_super;
+    if (o.dmin) o.dmin += i * f->n_super;
+    if (o.sub) o.sub += i * f->n_groups;
+    if (o.sub_min) o.sub_min += i * f->n_groups;
+    return o;
+}
+
+bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out, WeightScratch *sc, Err *err) {
+    QMatrix m;
+    uint32_t lo, hi;
+    stored_range(s, n0, n1, &lo, &hi);
+    if (!load_parts(s, lo, hi, &m, sc, err)) return false;
+    for (uint32_t n = n0; n < n1;) {
+        /* Stored rows that follow one another are taken in one call. */
+        uint32_t run = 1, r = stored_row(s, n);
+        while (n + run < n1 && stored_row(s, n + run) == r + run) run++;
+        WRows at = rows_at(out, s->form, n - n0);
+        if (!wform_rows(s->form, &m, r, r + run, &at, err)) return err_wrap(err, "%s", s->name);
+        n += run;
+    }
+    return true;
+}
+
+void wsource_scratch_deinit(WeightScratch *sc) {
+    for (int id = 0; id < QPART_COUNT; id++) buf_deinit(&sc->bytes[id]);
+    buf_deinit(&sc->rows);
+}
