@@ -30,7 +30,7 @@ enum {
 typedef enum GgufType {
     GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
     GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPE_COUNT
-} GgufType;
+} GgufType; /* the numbers are the format's */
 
 typedef struct GgufValue {
     Str key;
