@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-#include "backend/weight_source.h"
+#include "op/weight_source.h"
 #include "op/program.h"
 #include "op/step.h"
 

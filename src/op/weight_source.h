@@ -3,8 +3,8 @@
  * A source is one stored matrix (QMatrix without data, WForm from wform_init), a byte reader for its parts, and an optional
  * row map (logical row -> stored row: slices, un-permuted rope heads). A stacked weight is several sources, one after the
  * other along n. Calls are thread-safe when each thread brings its own scratch. */
-#ifndef MLXCEL_BACKEND_WEIGHT_SOURCE_H
-#define MLXCEL_BACKEND_WEIGHT_SOURCE_H
+#ifndef MLXCEL_OP_WEIGHT_SOURCE_H
+#define MLXCEL_OP_WEIGHT_SOURCE_H
 
 #include "base/buf.h"
 #include "quant/decode.h"

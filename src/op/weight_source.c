@@ -1,4 +1,4 @@
-#include "backend/weight_source.h"
+#include "op/weight_source.h"
 
 #include <string.h>
 
