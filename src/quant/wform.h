@@ -55,7 +55,7 @@ typedef struct WForm {
     int8_t table[16];
     WOffset offset;
     int zero;             /* WOFFSET_CONST */
-    DType scale_dtype;    /* F16, BF16 or F32: holds every scale (two-level: every d, dmin) and bias exactly */
+    DType scale_dtype;    /* F16, BF16 or F32: holds every scale (two-level: every d, dmin) and bias exactly; NONE: no float level */
     WSub sub;             /* other than NONE: two-level */
     unsigned sub_bits;    /* WSUB_INT: 4 (Q2_K), 6 or 8; others 8 */
     uint64_t super;       /* two-level: columns per d: 256, or k (one d per row); 0: d is 1 everywhere */

@@ -1,0 +1,161 @@
+#include "quant/wform.h"
+
+#include <string.h>
+
+#include "base/fp.h"
+#include "quant/blocks.h"
+#include "quant/forms.h"
+
+static FormInit *const inits[QFORMAT_COUNT] = {
+    [QFORMAT_ROWS] = form_rows,
+    [QFORMAT_MLX_AFFINE] = form_mlx_affine,
+    [QFORMAT_MLX_MXFP4] = form_fp4,
+    [QFORMAT_MLX_MXFP8] = form_mlx_mxfp8,
+    [QFORMAT_MLX_NVFP4] = form_fp4,
+    [QFORMAT_GPTQ] = form_gptq,
+    [QFORMAT_AWQ] = form_awq,
+    [QFORMAT_CT_PACKED] = form_ct_packed,
+    [QFORMAT_CT_INT] = form_ct_int,
+    [QFORMAT_CT_NVFP4] = form_fp4,
+    [QFORMAT_CT_MXFP4] = form_fp4,
+    [QFORMAT_FP8] = form_fp8,
+    [QFORMAT_MODELOPT_NVFP4] = form_fp4,
+    [QFORMAT_GPTOSS_MXFP4] = form_fp4,
+    [QFORMAT_BITNET] = form_bitnet,
+    [QFORMAT_BNB_NF4] = form_bnb,
+};
+
+double wform_widen(WSub sub, uint8_t b) {
+    switch (sub) {
+    case WSUB_INT: return (int8_t)b;
+    case WSUB_E4M3: return fp_e4m3_to_f32(b);
+    case WSUB_E8M0: return fp_e8m0_to_f32(b);
+    case WSUB_E8M0_GGML: return b == 255 ? 0x1p128 : fp_e8m0_to_f32(b);
+    case WSUB_NONE: break;
+    }
+    return 1;
+}
+
+/* The largest group kernels know that divides every multiple of `size`; 0 if none. */
+static uint64_t kernel_group(uint64_t size) {
+    for (uint64_t g = 256; g >= 16; g /= 2)
+        if (size % g == 0) return g;
+    return 0;
+}
+
+/* Stored groups of other sizes (48, 512, ...) are split; each piece keeps its group's scale. */
+static bool split_groups(WForm *wf, uint64_t piece, Arena *a, Err *err) {
+    wf->group = piece;
+    wf->n_groups = form_ceil_div(wf->k, piece);
+    if (piece == wf->stored.group) return true;
+    uint32_t *from = arena_array(a, uint32_t, wf->n_groups);
+    if (!from) return err_nomem(err, "quantization groups");
+    for (uint64_t g = 0; g < wf->n_groups; g++) from[g] = (uint32_t)(g * piece / wf->stored.group);
+    wf->stored.from_group = from;
+    return true;
+}
+
+/* Act-order: sort columns by group (stable), so that groups are runs again. counts[g] columns are in group g. */
+static bool sort_columns(WForm *wf, const uint64_t *counts, uint64_t piece, Arena *a, Err *err) {
+    uint64_t n_stored = wf->stored.n_groups, at = 0;
+    wf->group = piece;
+    wf->n_groups = form_ceil_div(wf->k, piece);
+    uint32_t *perm = arena_array(a, uint32_t, wf->k), *from = arena_array(a, uint32_t, wf->n_groups);
+    uint64_t *next = arena_array(a, uint64_t, n_stored);
+    if (!perm || !from || !next) return err_nomem(err, "column order");
+    for (uint64_t g = 0; g < n_stored; g++) {
+        next[g] = at;
+        at += counts[g];
+    }
+    for (uint64_t k = 0; k < wf->k; k++) perm[next[wf->stored.g_idx[k]]++] = (uint32_t)k;
+    for (uint64_t g = 0; g < wf->n_groups; g++) from[g] = wf->stored.g_idx[perm[g * piece]];
+    wf->perm = perm;
+    wf->stored.from_group = from;
+    return true;
+}
+
+/* From stored groups to those of kernels. Irregular ones make the form PLAIN without a type. */
+static bool regroup(WForm *wf, Arena *a, Err *err) {
+    const struct WFormStored *s = &wf->stored;
+    uint64_t piece = 0;
+    if (!s->g_idx) {
+        piece = s->n_groups == 1 ? wf->k : kernel_group(s->group);
+        if (s->n_groups == 1) wf->stored.group = wf->k;
+        if (piece) return split_groups(wf, piece, a, err);
+    } else {
+        uint64_t *counts = arena_array(a, uint64_t, s->n_groups), last = 0, all = 0;
+        if (!counts) return err_nomem(err, "quantization groups");
+        for (uint64_t k = 0; k < wf->k; k++) counts[s->g_idx[k]]++;
+        for (uint64_t g = 0; g < s->n_groups; g++)
+            if (counts[g]) last = g;
+        for (uint64_t g = 0; g < last; g++) all |= counts[g]; /* its low bits: what all counts are multiples of */
+        piece = all == 0 ? wf->k : kernel_group(all);
+        if (piece) return sort_columns(wf, counts, piece, a, err);
+    }
+    wf->kind = WFORM_PLAIN;
+    wf->plain = DTYPE_NONE;
+    return true;
+}
+
+bool wform_init(WForm *wf, QMatrix *m, Arena *a, Err *err) {
+    *wf = (WForm){.kind = WFORM_CODES, .unit = 1};
+    if ((unsigned)m->format >= QFORMAT_COUNT) return err_set(err, ERR_INTERNAL, "unknown weight format %d", (int)m->format);
+    for (int c = 0; c < 256; c++) wf->values[c] = (float)c;
+    for (int id = 0; id < QPART_COUNT; id++)
+        if (qpart_there(m, (QPartId)id) && !qpart_check(m, (QPartId)id, err)) return false;
+    if (!inits[m->format](wf, m, a, err)) return false;
+    wf->n = m->n;
+    wf->k = m->k;
+    if (wf->sub != WSUB_NONE && !wf->sub_bits) wf->sub_bits = 8;
+    if (wf->kind == WFORM_PLAIN) return true;
+    if (!regroup(wf, a, err)) return false;
+    wf->n_super = wf->super ? form_ceil_div(wf->k, wf->super) : 0;
+    return true;
+}
+
+void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1, uint64_t *from,
+                uint64_t *n_bytes) {
+    const QPart *p = &m->part[id];
+    *from = 0;
+    *n_bytes = 0;
+    if (!qpart_there(m, id) || n0 >= n1) return;
+    *n_bytes = qpart_bytes(p);
+    if (id == QPART_WEIGHT && wf->stored.row_bytes) {
+        *from = n0 * wf->stored.row_bytes;
+        *n_bytes = (n1 - n0) * wf->stored.row_bytes;
+        return;
+    }
+    /* Scales, and zero points and biases stored like them, one row after another. */
+    bool like_scales = id == QPART_SCALE || (id == QPART_ZERO && (m->format == QFORMAT_MLX_AFFINE || m->format == QFORMAT_CT_INT));
+    if (like_scales && wf->stored.group_stride == 1) {
+        uint64_t size = dtype_info(p->dtype)->block_bytes;
+        uint64_t first = form_scale_index(wf, n0, 0), last = form_scale_index(wf, n1 - 1, wf->stored.n_groups - 1);
+        *from = first * size;
+        *n_bytes = (last - first + 1) * size;
+    }
+}
+
+/* Scales of one row in canonical groups. `row` indexes the caller's arrays. */
+static void put_row_scales(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t row, const WRows *out) {
+    if (wf->super && out->d) out->d[row] = (float)form_second_scale(wf, m, n);
+    for (uint64_t g = 0; g < wf->n_groups; g++) {
+        uint64_t at = row * wf->n_groups + g, stored = wf->stored.from_group ? wf->stored.from_group[g] : g;
+        if (out->scale) out->scale[at] = (float)form_scale(wf, m, n, stored);
+        if (out->sub && wf->sub != WSUB_NONE)
+            out->sub[at] = *qpart_at(m, QPART_SCALE, form_scale_index(wf, n, stored));
+        if (out->zero) out->zero[at] = (int16_t)(wf->offset == WOFFSET_BIAS ? 0 : form_zero(wf, m, n, stored));
+        if (out->bias) out->bias[at] = wf->offset == WOFFSET_BIAS ? form_bias(wf, m, n, stored) : 0;
+    }
+}
+
+bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out, Err *err) {
+    if (wf->kind == WFORM_PLAIN) return err_set(err, ERR_INTERNAL, "canonical rows of a plain matrix asked for");
+    if (!form_has_bytes(wf, m, n0, n1, err)) return false;
+    if (m->format == QFORMAT_ROWS) {
+        form_block_rows(wf, m, n0, n1, out);
+        return true;
+    }
+    if (out->codes) form_codes(m->format)(wf, m, wf->perm, n0, n1, out->codes);
+    for (uint64_t n = n0; n < n1; n++) put_row_scales(wf, m, n, n - n0, out);
+    return true;
+}
