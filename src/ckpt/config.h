@@ -3,7 +3,8 @@
  * A Config is a view: over a JSON object (the root of config.json, or a section of it such as text_config), or over the
  * keys of a GGUF file, where a table maps "hidden_size" to "<arch>.embedding_length" and so on. Architectures ask for
  * Hugging Face names only. A key may be given as alternatives, tried in order: "num_key_value_heads|num_kv_heads".
- * JSON null counts as absent. A value of the wrong type or out of range is ERR_INPUT naming key, value and range.
+ * JSON null counts as absent. A key with a dot is a GGUF key as it is (".attention.scale" gets the architecture in front)
+ * and absent in JSON. A value of the wrong type or out of range is ERR_INPUT naming key, value and range.
  *
  *     if (!config_int(c, "num_hidden_layers", CONFIG_REQUIRED, 1, 4096, &n_layers, err)) return false;
  *     if (!config_float(c, "rms_norm_eps", 1e-6, 0, 1, &eps, err)) return false; */
@@ -19,6 +20,7 @@ typedef struct Config {
     const Gguf *gguf;  /* NULL when over JSON */
     Str model_type;    /* config.json's model_type (of this section), or the GGUF architecture */
     const struct Config *parent; /* a nested section falls back to nothing; parent is for explicit look-ups */
+    const char *section; /* over a GGUF: the section this view stands for ("rope_scaling"), NULL at the root */
 } Config;
 
 #define CONFIG_REQUIRED INT64_MIN            /* as default: absence is an error that names the key */

@@ -380,5 +380,8 @@ const GgufValue *gguf_get(const Gguf *g, const char *key) { return gguf_find(g, 
 
 const CkptTensor *gguf_tensor(const Gguf *g, Str name) {
     uint64_t i;
-    return map_get(&g->priv->tensor_index, name, &i) ? &g->tensors[i] : NULL;
+    for (; g; g = g->next_part) {
+        if (map_get(&g->priv->tensor_index, name, &i)) return &g->tensors[i];
+    }
+    return NULL;
 }

@@ -50,6 +50,7 @@ typedef struct Gguf {
     size_t n_keys;
     const CkptTensor *tensors; /* n_tensors, in the order of the file; offsets count from the file's start */
     size_t n_tensors;
+    struct Gguf *next_part;    /* of a split set, set by checkpoint_open(); its tensors are found through this one too */
     struct GgufPrivate *priv;
 } Gguf;
 
@@ -58,7 +59,7 @@ void gguf_close(Gguf *g);                                          /* NULL is al
 
 const GgufValue *gguf_get(const Gguf *g, const char *key); /* NULL if absent */
 const GgufValue *gguf_find(const Gguf *g, Str key);
-const CkptTensor *gguf_tensor(const Gguf *g, Str name);    /* NULL if absent */
+const CkptTensor *gguf_tensor(const Gguf *g, Str name);    /* in this part or those after it; NULL if absent */
 
 /* Scalars. false: v is NULL, of another type, or does not fit. Files disagree about widths, so any will do. */
 bool gguf_int(const GgufValue *v, int64_t *out);    /* any integer type */

@@ -31,6 +31,7 @@ typedef struct JsonOptions { /* zero fields mean the default */
     size_t max_bytes;      /* of text; 256 MiB */
     JsonDup dup;           /* JSON_DUP_REFUSE */
     bool strict_surrogates; /* refuse \ud800 without its other half, as a checker of files does; false keeps it */
+    bool python_numbers;    /* also NaN, Infinity, -Infinity, which Python writes: NUMBER nodes that json_f64() refuses */
 } JsonOptions;
 
 bool json_parse(Str text, const JsonOptions *opt, Arena *a, Json **out, Err *err) MUST_CHECK; /* ERR_INPUT with byte offset */

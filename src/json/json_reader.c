@@ -25,6 +25,7 @@ void json_reader_init(JsonReader *r, const JsonOptions *opt) {
     if (r->max_depth > JSON_READER_MAX_DEPTH) r->max_depth = JSON_READER_MAX_DEPTH;
     r->max_bytes = opt && opt->max_bytes ? opt->max_bytes : DEFAULT_BYTES;
     r->strict_surrogates = opt && opt->strict_surrogates;
+    r->python_numbers = opt && opt->python_numbers;
     r->carry.max = r->max_bytes;
 }
 
@@ -108,7 +109,9 @@ static bool is_string(JsonEvent e) { return e == JSON_EV_KEY || e == JSON_EV_STR
 static bool token_end(JsonReader *r, size_t *end) {
     size_t i = r->at;
     if (!is_string(r->token)) {
-        *end = r->token == JSON_EV_NUMBER ? json_scan_number(r->p, i, r->n) : json_scan_word(r->p, i, r->n);
+        if (r->token == JSON_EV_NUMBER) i = json_scan_number(r->p, i, r->n);
+        bool word = r->token != JSON_EV_NUMBER || r->python_numbers; /* "-Infinity" begins like a number */
+        *end = word ? json_scan_word(r->p, i, r->n) : i;
         return *end < r->n || r->last;
     }
     if (r->backslash && i < r->n) {
@@ -149,9 +152,14 @@ static bool string_check(JsonReader *r, Str raw, Err *err) {
     return fail_at(r, r->token_at + 1 + bad, err);
 }
 
+static bool is_python_number(Str raw) {
+    return str_eq(raw, STR("NaN")) || str_eq(raw, STR("Infinity")) || str_eq(raw, STR("-Infinity"));
+}
+
 static bool word_check(JsonReader *r, Str raw, Err *err) {
     if (str_eq(raw, STR("true"))) r->token = JSON_EV_TRUE;
     else if (str_eq(raw, STR("false"))) r->token = JSON_EV_FALSE;
+    else if (r->python_numbers && is_python_number(raw)) r->token = JSON_EV_NUMBER;
     else if (!str_eq(raw, STR("null"))) {
         Str shown = str_slice(raw, 0, 20);
         err_set(err, ERR_INPUT, "found " STR_F " where %s is expected", STR_A(shown), want_names[WANT_VALUE]);
@@ -163,7 +171,7 @@ static bool word_check(JsonReader *r, Str raw, Err *err) {
 static bool token_check(JsonReader *r, Str raw, Err *err) {
     if (is_string(r->token)) return r->high || r->escaped ? string_check(r, raw, err) : true;
     if (r->token != JSON_EV_NUMBER) return word_check(r, raw, err);
-    if (json_number_valid(raw)) return true;
+    if (json_number_valid(raw) || (r->python_numbers && is_python_number(raw))) return true;
     Str shown = str_slice(raw, 0, 40);
     err_set(err, ERR_INPUT, "\"" STR_F "\" is not a number", STR_A(shown));
     return fail_at(r, r->token_at, err);

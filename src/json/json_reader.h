@@ -47,7 +47,7 @@ typedef struct JsonReader {
     uint64_t piece_at;   /* offset of the piece in the document */
     bool last;           /* no piece follows */
     bool failed;         /* sticky */
-    bool strict_surrogates;
+    bool strict_surrogates, python_numbers;
     unsigned char want;  /* what the grammar allows next */
     int depth, max_depth;
     size_t max_bytes;

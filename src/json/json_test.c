@@ -304,6 +304,22 @@ static void errors_name_the_place(void **state) {
     arena_deinit(&a);
 }
 
+static void python_numbers_on_request(void **state) {
+    (void)state;
+    Arena a = {0};
+    Json *doc;
+    Err err = {0};
+    JsonOptions opt = {.python_numbers = true};
+    double d;
+    assert_true(json_parse(STR("{\"a\":[NaN,Infinity,-Infinity,-1.5,1e5],\"b\":NaN}"), &opt, &a, &doc, &err));
+    assert_true(json_is(json_get(doc, "b"), JSON_NUMBER) && !json_f64(json_get(doc, "b"), &d));
+    assert_true(str_eqc(json_at(json_get(doc, "a"), 2)->text, "-Infinity"));
+    assert_true(json_f64(json_at(json_get(doc, "a"), 3), &d) && d == -1.5);
+    static const char *const bad[] = {"-NaN", "+Infinity", "nan", "Inf", "-Infinit", "1NaN", "-1x", "1e5x", "--Infinity", "NaNs"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(json_parse(str_c(bad[i]), &opt, &a, &doc, &err));
+    arena_deinit(&a);
+}
+
 static void reader_skips_and_completes(void **state) {
     (void)state;
     JsonReader r;
@@ -375,6 +391,7 @@ int main(void) {
         cmocka_unit_test(integers_are_exact_or_refused),
         cmocka_unit_test(depth_and_bytes_are_limited),
         cmocka_unit_test(errors_name_the_place),
+        cmocka_unit_test(python_numbers_on_request),
         cmocka_unit_test(reader_skips_and_completes),
         cmocka_unit_test(no_memory_is_an_error),
     };
