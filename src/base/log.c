@@ -15,7 +15,7 @@ LogLevel log_level(void) { return level; }
 
 void log_hold(bool hold) { holding = hold; }
 
-static void line_out(LogLevel l, const char *fmt, va_list ap) {
+PRINTF_LIKE(2, 0) static void line_out(LogLevel l, const char *fmt, va_list ap) {
     char text[1024];
     vsnprintf(text, sizeof text, fmt, ap);
     const char *kind = l == LOG_WARN ? "warning: " : "";
