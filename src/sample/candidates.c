@@ -10,7 +10,8 @@ enum { TOP_K_HEAP = 256 }; /* above it the radix walk is cheaper */
 bool sample_work_init(SampleWork *w, uint32_t n_vocab, Err *err) {
     *w = (SampleWork){0};
     if (n_vocab == 0 || n_vocab > WORK_VOCAB_MAX)
-        return err_set(err, ERR_LIMIT, "vocabulary of %u tokens, 1 to %d are accepted", n_vocab, WORK_VOCAB_MAX);
+        return err_set(err, ERR_LIMIT, "vocabulary of %u tokens, 1 to %d are accepted", n_vocab,
+                       WORK_VOCAB_MAX);
     w->n_vocab = n_vocab;
     w->edited = mem_calloc(n_vocab, sizeof(float));
     w->logit = mem_calloc(n_vocab, sizeof(float));
@@ -20,7 +21,8 @@ bool sample_work_init(SampleWork *w, uint32_t n_vocab, Err *err) {
     w->count = mem_calloc(n_vocab, sizeof(uint32_t));
     w->touched = mem_calloc(n_vocab, sizeof(uint32_t));
     w->bin = mem_calloc(CANDS_BINS, sizeof(double));
-    if (w->edited && w->logit && w->id && w->weight && w->score && w->count && w->touched && w->bin) return true;
+    if (w->edited && w->logit && w->id && w->weight && w->score && w->count && w->touched && w->bin)
+        return true;
     sample_work_deinit(w);
     return err_nomem(err, "sampling buffers");
 }
@@ -39,7 +41,8 @@ void sample_work_deinit(SampleWork *w) {
 
 /* ---- scanning ---- */
 
-/* Largest of a run. Written in lanes so that the compiler vectorises it without being allowed to reorder float maths. */
+/* Largest of a run. Written in lanes so that the compiler vectorises it without being allowed to
+ * reorder float maths. */
 static float run_max(const float *x, size_t n) {
     float lane[LANES];
     for (int j = 0; j < LANES; j++) lane[j] = -INFINITY;
@@ -52,7 +55,8 @@ static float run_max(const float *x, size_t n) {
     return max;
 }
 
-/* True if a value is NaN or +inf: as integers without sign these are the ones at and above 0x7F800000. */
+/* True if a value is NaN or +inf: as integers without sign these are the ones at and above
+ * 0x7F800000. */
 static bool run_has_bad(const float *x, size_t n) {
     uint32_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -130,9 +134,12 @@ void cands_keep_heavy(Cands *c, SampleWork *w, float least) {
     become(c, w, n);
 }
 
-/* ---- the k best: a min-heap of 64-bit ranks, larger = better (logit, then the lower index) ---- */
+/* ---- the k best: a min-heap of 64-bit ranks, larger = better (logit, then the lower index) ----
+ */
 
-static uint64_t rank_of(float logit, size_t i) { return (uint64_t)cands_key(logit) << 32 | (uint32_t)~(uint32_t)i; }
+static uint64_t rank_of(float logit, size_t i) {
+    return (uint64_t)cands_key(logit) << 32 | (uint32_t) ~(uint32_t)i;
+}
 static uint32_t rank_index(uint64_t rank) { return ~(uint32_t)rank; }
 
 static void heap_sink(uint64_t *heap, size_t n, size_t at) {
@@ -148,8 +155,9 @@ static void heap_sink(uint64_t *heap, size_t n, size_t at) {
     }
 }
 
-/* Fills heap with the ranks of the k best of x[0..n), sorted best first. A block none of whose values beats the worst of
- * the k is skipped whole; since ids ascend, an equal value later on never displaces one already there. */
+/* Fills heap with the ranks of the k best of x[0..n), sorted best first. A block none of whose
+ * values beats the worst of the k is skipped whole; since ids ascend, an equal value later on never
+ * displaces one already there. */
 static size_t heap_best(const float *x, size_t n, size_t k, uint64_t heap[CANDS_HEAP_MAX]) {
     if (k > n) k = n;
     for (size_t i = 0; i < k; i++) heap[i] = rank_of(x[i], i);
@@ -192,19 +200,23 @@ typedef struct Edge {
     size_t n_equal; /* and this many of those equal to it, lowest index first */
 } Edge;
 
-/* One digit of the walk: of the entries whose key agrees with e->key above shift + bits, sums the weights by digit and
- * goes down the digits until the sum reaches *target. What was passed is taken off *target. weight NULL counts entries. */
-static void walk_digit(const float *key, const float *weight, size_t n, int shift, int bits, double *bin, Edge *e,
-                       double *target) {
+/* One digit of the walk: of the entries whose key agrees with e->key above shift + bits, sums the
+ * weights by digit and goes down the digits until the sum reaches *target. What was passed is taken
+ * off *target. weight NULL counts entries. */
+static void walk_digit(const float *key, const float *weight, size_t n, int shift, int bits,
+                       double *bin, Edge *e, double *target) {
     uint32_t n_bins = 1u << bits, high = shift + bits < 32 ? ~0u << (shift + bits) : 0;
     memset(bin, 0, n_bins * sizeof *bin);
     for (size_t i = 0; i < n; i++) {
         uint32_t k = cands_key(key[i]);
-        if ((k & high) == (e->key & high)) bin[k >> shift & (n_bins - 1)] += weight ? (double)weight[i] : 1.0;
+        if ((k & high) == (e->key & high))
+            bin[k >> shift & (n_bins - 1)] += weight ? (double)weight[i] : 1.0;
     }
     uint32_t d = n_bins - 1, lowest = n_bins;
     for (;; d--) {
-        if (bin[d] > 0) lowest = d; /* rounding may leave the target a hair above the total: stop at the last entry */
+        if (bin[d] > 0)
+            lowest = d; /* rounding may leave the target a hair above the total: stop at the last
+                           entry */
         if (bin[d] >= *target && bin[d] > 0) break;
         *target -= bin[d];
         if (d == 0) break;
@@ -277,11 +289,13 @@ void cands_keep_weight(Cands *c, SampleWork *w, const float *key, double target,
 
 /* ---- weights ---- */
 
-/* e^x for x <= 0: 2^n times a polynomial on [-ln2/2, ln2/2] (Cody and Waite 1980 for the split of ln 2); relative error
- * below 2e-7. Under e^-87, the end of the normal floats, it is 0. Branch free, so that the loop around it vectorises. */
+/* e^x for x <= 0: 2^n times a polynomial on [-ln2/2, ln2/2] (Cody and Waite 1980 for the split of
+ * ln 2); relative error below 2e-7. Under e^-87, the end of the normal floats, it is 0. Branch
+ * free, so that the loop around it vectorises. */
 static inline float exp_neg(float x) {
     float y = x < -87.0f ? -87.0f : x;
-    float t = y * 1.44269504f + 12582912.0f; /* adding 1.5 * 2^23 rounds to an integer, left in the low bits */
+    float t = y * 1.44269504f +
+              12582912.0f; /* adding 1.5 * 2^23 rounds to an integer, left in the low bits */
     float n = t - 12582912.0f;
     float r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
     float p = 1.0f / 720;

@@ -9,7 +9,9 @@
 
 enum { DRAW_TOKEN, DRAW_XTC }; /* which of a position's random numbers is whose */
 
-bool sampler_greedy(const Sampler *s) { return s->params.temperature <= 0 && s->params.dynatemp_range <= 0; }
+bool sampler_greedy(const Sampler *s) {
+    return s->params.temperature <= 0 && s->params.dynatemp_range <= 0;
+}
 
 /* ---- life ---- */
 
@@ -21,16 +23,18 @@ static bool copy_bias(Sampler *s, Err *err) {
     if (!s->bias) return err_nomem(err, "logit_bias");
     for (size_t i = 0; i < p->n_bias; i++) s->bias[s->n_bias++] = p->bias[i];
     for (size_t i = 0; i < n_eog; i++)
-        if (s->vocab.eog[i] < s->vocab.n_vocab) s->bias[s->n_bias++] = (LogitBias){s->vocab.eog[i], -INFINITY};
+        if (s->vocab.eog[i] < s->vocab.n_vocab)
+            s->bias[s->n_bias++] = (LogitBias){s->vocab.eog[i], -INFINITY};
     return true;
 }
 
-bool sampler_init(Sampler *s, const SampleParams *params, const SampleVocab *vocab, size_t n_ctx, uint32_t choice,
-                  Err *err) {
+bool sampler_init(Sampler *s, const SampleParams *params, const SampleVocab *vocab, size_t n_ctx,
+                  uint32_t choice, Err *err) {
     *s = (Sampler){.params = *params, .vocab = *vocab, .choice = choice};
     if (!params_check(params, vocab->n_vocab, err)) return false;
     params_fix_seed(&s->params);
-    if (!copy_bias(s, err) || !history_init(&s->history, params, n_ctx, SAMPLER_ROLLBACK_MAX, err)) {
+    if (!copy_bias(s, err) ||
+        !history_init(&s->history, params, n_ctx, SAMPLER_ROLLBACK_MAX, err)) {
         sampler_deinit(s);
         return false;
     }
@@ -60,7 +64,9 @@ bool sampler_copy(Sampler *to, const Sampler *from, Err *err) {
 
 /* ---- state ---- */
 
-static SamplerMood *mood_at(Sampler *s, uint64_t n) { return &s->mood[n % (SAMPLER_ROLLBACK_MAX + 1)]; }
+static SamplerMood *mood_at(Sampler *s, uint64_t n) {
+    return &s->mood[n % (SAMPLER_ROLLBACK_MAX + 1)];
+}
 
 void sampler_prompt(Sampler *s, const uint32_t *tokens, size_t n) {
     size_t from = n > s->history.keep ? n - s->history.keep : 0;
@@ -131,8 +137,10 @@ static void draw(Sampler *s, SampleWork *w, Cands *c, uint64_t position, size_t 
     SamplerMood now = *mood_at(s, s->n_accepted);
     if (!p->mirostat) filter(s, w, c, position);
     double t = p->temperature;
-    if (p->dynatemp_range > 0) t = filter_dynatemp(c, w, t, p->dynatemp_range, p->dynatemp_exponent);
+    if (p->dynatemp_range > 0)
+        t = filter_dynatemp(c, w, t, p->dynatemp_range, p->dynatemp_exponent);
     float scale = inverse(t);
+    if (p->adaptive_target >= 0) cands_compact(c, w);
     cands_weigh(c, w, scale);
     if (p->mirostat == 1) mirostat_cut_v1(c, w, now.mu, s->vocab.n_vocab, scale);
     if (p->mirostat == 2) mirostat_cut_v2(c, w, now.mu, scale);
@@ -140,7 +148,8 @@ static void draw(Sampler *s, SampleWork *w, Cands *c, uint64_t position, size_t 
     *at = cands_draw(c, w, rng_uniform((uint64_t)p->seed, s->choice, position, DRAW_TOKEN));
     s->next = now;
     if (p->mirostat)
-        s->next.mu = mirostat_next(now.mu, p->mirostat_tau, p->mirostat_eta, (double)w->weight[*at] / c->weight);
+        s->next.mu = mirostat_next(now.mu, p->mirostat_tau, p->mirostat_eta,
+                                   (double)w->weight[*at] / c->weight);
     if (p->adaptive_target >= 0)
         s->next.adaptive = adaptive_next(now.adaptive, p->adaptive_decay, (double)w->score[*at]);
 }
@@ -153,20 +162,24 @@ static Cands only(SampleWork *w, const float *logit, uint32_t i) {
     return (Cands){.logit = w->logit, .id = w->id, .n = 1, .max = logit[i], .weight = 1};
 }
 
-bool sampler_sample_dist(Sampler *s, SampleWork *w, const float *logits, const uint64_t *allowed, uint64_t position,
-                         uint32_t *token, Cands *dist, Err *err) {
+bool sampler_sample_dist(Sampler *s, SampleWork *w, const float *logits, const uint64_t *allowed,
+                         uint64_t position, uint32_t *token, Cands *dist, Err *err) {
     if (w->n_vocab < s->vocab.n_vocab)
-        return err_set(err, ERR_INTERNAL, "sampling buffers hold %u tokens, the vocabulary has %u", w->n_vocab,
-                       s->vocab.n_vocab);
+        return err_set(err, ERR_INTERNAL, "sampling buffers hold %u tokens, the vocabulary has %u",
+                       w->n_vocab, s->vocab.n_vocab);
     const float *edited = edit(s, w, logits, allowed);
     float max;
     uint32_t best;
     if (!cands_scan(edited, s->vocab.n_vocab, &max, &best))
-        return err_set(err, ERR_INTERNAL, "the model's logit of token %u at position %llu is %g, finite numbers are accepted",
-                       best, (unsigned long long)position, (double)edited[best]);
+        return err_set(
+            err, ERR_INTERNAL,
+            "the model's logit of token %u at position %llu is %g, finite numbers are accepted",
+            best, (unsigned long long)position, (double)edited[best]);
     if (max == -INFINITY)
-        return err_set(err, ERR_INPUT, "no token is left to draw at position %llu: the grammar and logit_bias rule out all %u",
-                       (unsigned long long)position, s->vocab.n_vocab);
+        return err_set(
+            err, ERR_INPUT,
+            "no token is left to draw at position %llu: the grammar and logit_bias rule out all %u",
+            (unsigned long long)position, s->vocab.n_vocab);
     s->next = *mood_at(s, s->n_accepted);
     if (sampler_greedy(s)) {
         *dist = only(w, edited, best);
@@ -182,8 +195,8 @@ bool sampler_sample_dist(Sampler *s, SampleWork *w, const float *logits, const u
     return true;
 }
 
-bool sampler_sample(Sampler *s, SampleWork *w, const float *logits, const uint64_t *allowed, uint64_t position,
-                    uint32_t *token, Err *err) {
+bool sampler_sample(Sampler *s, SampleWork *w, const float *logits, const uint64_t *allowed,
+                    uint64_t position, uint32_t *token, Err *err) {
     Cands dist;
     return sampler_sample_dist(s, w, logits, allowed, position, token, &dist, err);
 }

@@ -7,7 +7,8 @@ enum { SUM_LANES = 8 };
 static size_t at_least_one(size_t min_keep) { return min_keep ? min_keep : 1; }
 
 void filter_top_n_sigma(Cands *c, SampleWork *w, double n) {
-    /* Moments about the maximum: the logits' own offset would cost digits. -inf entries (masked tokens) do not count. */
+    /* Moments about the maximum: the logits' own offset would cost digits. -inf entries (masked
+     * tokens) do not count. */
     double sum[SUM_LANES] = {0}, square[SUM_LANES] = {0}, count[SUM_LANES] = {0};
     for (size_t i = 0; i < c->n; i++) {
         double d = c->logit[i] > -INFINITY ? (double)c->logit[i] - (double)c->max : 0;
@@ -38,7 +39,8 @@ static double weigh(Cands *c, SampleWork *w) {
 static double entropy(const Cands *c, const SampleWork *w, double log_sum) {
     double h = 0;
     for (size_t i = 0; i < c->n; i++)
-        if (w->weight[i] > 0) h -= (double)w->weight[i] * ((double)c->logit[i] - (double)c->max - log_sum);
+        if (w->weight[i] > 0)
+            h -= (double)w->weight[i] * ((double)c->logit[i] - (double)c->max - log_sum);
     return h / c->weight;
 }
 
@@ -54,8 +56,9 @@ void filter_typical(Cands *c, SampleWork *w, double p, size_t min_keep) {
 void filter_top_p(Cands *c, SampleWork *w, double p, size_t min_keep) {
     weigh(c, w);
     double target = p * c->weight;
-    /* Tokens lighter than (1 - p) / n of the whole weigh less than 1 - p together, so none of them is needed to reach p:
-     * one cheap pass leaves hundreds of a 256k vocabulary for the exact walk. */
+    /* Tokens lighter than (1 - p) / n of the whole weigh less than 1 - p together, so none of them
+     * is needed to reach p: one cheap pass leaves hundreds of a 256k vocabulary for the exact walk.
+     */
     if (min_keep <= 1) cands_keep_heavy(c, w, (float)((1 - p) * c->weight / (double)c->n * 0.999));
     cands_keep_weight(c, w, c->logit, target, at_least_one(min_keep));
 }
@@ -73,8 +76,11 @@ void filter_min_p(Cands *c, SampleWork *w, double p, size_t min_keep) {
     cands_above(c, w, least < c->max ? least : c->max);
 }
 
-void filter_xtc(Cands *c, SampleWork *w, double probability, double threshold, double u, size_t min_keep) {
-    if (u >= probability || threshold > 0.5 || c->n < 2) return; /* above one half, at most one token qualifies */
+void filter_xtc(Cands *c, SampleWork *w, double probability, double threshold, double u,
+                size_t min_keep) {
+    if (u >= probability || threshold > 0.5)
+        return; /* above one half, at most one token qualifies */
+    cands_compact(c, w);
     weigh(c, w);
     float likely = (float)(threshold * c->weight);
     size_t n_likely = 0, spared = 0;

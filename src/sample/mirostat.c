@@ -4,7 +4,8 @@
 
 enum { ZIPF_TOKENS = 100 }; /* how many of the likeliest tokens the paper fits Zipf's exponent to */
 
-/* Zipf's exponent by least squares through the origin: ln(p_i / p_i+1) against ln((i+2) / (i+1)). */
+/* Zipf's exponent by least squares through the origin: ln(p_i / p_i+1) against ln((i+2) / (i+1)).
+ */
 static double zipf_exponent(const Cands *c, const SampleWork *w) {
     uint32_t best[ZIPF_TOKENS];
     size_t n = cands_best(c->logit, c->n, ZIPF_TOKENS, best);
@@ -20,8 +21,8 @@ static double zipf_exponent(const Cands *c, const SampleWork *w) {
 
 void mirostat_cut_v1(Cands *c, SampleWork *w, double mu, uint32_t n_vocab, float scale) {
     double s = zipf_exponent(c, w), e = s - 1;
-    /* The paper's k; where the exponent is 1 its formula is 0 / 0 and the limit, 2^mu / ln(n_vocab), stands in. A flat
-     * distribution (s = 0) has no finite k: everything stays. */
+    /* The paper's k; where the exponent is 1 its formula is 0 / 0 and the limit, 2^mu /
+     * ln(n_vocab), stands in. A flat distribution (s = 0) has no finite k: everything stays. */
     double head = fabs(e) > 1e-9 ? e / (1 - pow((double)n_vocab, -e)) : 1 / log((double)n_vocab);
     double k = s > 0 ? pow(head * exp2(mu), 1 / s) : INFINITY;
     if (!(k < (double)c->n)) k = (double)c->n; /* also when the power overflowed */
@@ -31,7 +32,10 @@ void mirostat_cut_v1(Cands *c, SampleWork *w, double mu, uint32_t n_vocab, float
 
 void mirostat_cut_v2(Cands *c, SampleWork *w, double mu, float scale) {
     double least = exp2(-mu) * c->weight; /* surprise -log2(weight / sum) <= mu */
-    cands_keep_heavy(c, w, least < 1 ? (float)least : 1.0f); /* the best token, of weight 1, always stays */
+    if (least <= 1)
+        cands_keep_heavy(c, w, (float)least);
+    else
+        cands_top_k(c, w, 1); /* even the best token, of weight 1, is too surprising */
     cands_weigh(c, w, scale);
 }
 
@@ -47,7 +51,6 @@ void adaptive_shape(Cands *c, SampleWork *w, double target, AdaptiveState state)
     const double width = 0.3, peak = 5, sharpness = 10; /* of the bump put around the goal */
     double goal = 2 * target - state.probability / state.weight;
     goal = goal < 0 ? 0 : goal > 1 ? 1 : goal;
-    cands_compact(c, w);
     for (size_t i = 0; i < c->n; i++) {
         double p = (double)w->weight[i] / c->weight, d = fabs(p - goal) / width;
         w->score[i] = (float)p;

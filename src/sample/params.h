@@ -1,9 +1,10 @@
-/* params.h: the sampling parameters of one request: names, defaults, ranges. One table describes every number, so the
- * command line, the HTTP fields, generation_config.json, /props and help text agree, and every refusal names the field,
- * the value and the range.
+/* params.h: the sampling parameters of one request: names, defaults, ranges. One table describes
+ * every number, so the command line, the HTTP fields, generation_config.json, /props and help text
+ * agree, and every refusal names the field, the value and the range.
  *
  *     SampleParams p = params_server();
- *     if (!params_set(&p, STR("top_k"), 20, err)) ...     aliases and dashes work: "top-k", "repetition_penalty"
+ *     if (!params_set(&p, STR("top_k"), 20, err)) ...     aliases and dashes work: "top-k",
+ * "repetition_penalty"
  *
  * Strings and arrays in it are borrowed from the request. */
 #ifndef MLXCEL_SAMPLE_PARAMS_H
@@ -21,8 +22,8 @@ typedef struct LogitBias {
 typedef struct SampleParams {
     double temperature; /* 0: the most likely token */
     double dynatemp_range, dynatemp_exponent;
-    int32_t top_k;       /* <= 0: off */
-    int32_t min_keep;    /* top-p, min-p, typical and XTC leave at least this many */
+    int32_t top_k;    /* <= 0: off */
+    int32_t min_keep; /* top-p, min-p, typical and XTC leave at least this many */
     double top_p, min_p, typical_p;
     double top_n_sigma; /* <= 0: off */
     double xtc_probability, xtc_threshold;
@@ -48,7 +49,8 @@ typedef struct SampleVocab {
     uint32_t n_vocab;    /* length of a row of logits */
     const uint32_t *eog; /* tokens that end a generation */
     size_t n_eog;
-    Str (*piece)(const void *ctx, uint32_t token); /* a token's text; may be NULL when no DRY is used */
+    Str (*piece)(const void *ctx,
+                 uint32_t token); /* a token's text; may be NULL when no DRY is used */
     const void *ctx;
 } SampleVocab;
 
@@ -67,13 +69,16 @@ SampleParams params_server(void); /* temperature 0.8, top_k 40, top_p 0.95, min_
 SampleParams params_cli(void);    /* temperature 0 and no filters */
 
 const ParamField *params_fields(size_t *n);
-const ParamField *params_find(Str name); /* by name or alias, '-' as '_'; NULL if it is no sampling parameter */
+const ParamField *
+params_find(Str name); /* by name or alias, '-' as '_'; NULL if it is no sampling parameter */
 double params_get(const SampleParams *p, const ParamField *f);
 bool params_set_field(SampleParams *p, const ParamField *f, double value, Err *err) MUST_CHECK;
 bool params_set(SampleParams *p, Str name, double value, Err *err) MUST_CHECK;
 bool params_set_text(SampleParams *p, Str name, Str text, Err *err) MUST_CHECK; /* "0.8", "true" */
-/* What one field cannot know: ids against the vocabulary, lists, combinations. Called by sampler_init. */
+/* What one field cannot know: ids against the vocabulary, lists, combinations. Called by
+ * sampler_init. */
 bool params_check(const SampleParams *p, uint32_t n_vocab, Err *err) MUST_CHECK;
-void params_fix_seed(SampleParams *p); /* -1, and llama-server's spelling of it, become a random seed */
+void params_fix_seed(
+    SampleParams *p); /* -1, and llama-server's spelling of it, become a random seed */
 
 #endif

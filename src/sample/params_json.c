@@ -5,7 +5,8 @@
 
 enum { BIAS_ENTRIES_MAX = 4096 };
 
-/* The member of object that sets f, under its name or an alias; NULL if there is none or it is null. */
+/* The member of object that sets f, under its name or an alias; NULL if there is none or it is
+ * null. */
 static const Json *member_of(const Json *object, const ParamField *f, Str *name) {
     *name = str_c(f->name);
     Str rest = str_c(f->aliases);
@@ -26,25 +27,28 @@ static bool set_from(SampleParams *p, const ParamField *f, Str name, const Json 
     }
     if (f->type == PARAM_BOOL) {
         if (!json_bool(v, &yes))
-            return err_set(err, ERR_INPUT, STR_F " is a %s, true or false is accepted", STR_A(name), jsontype_name(v->type));
+            return err_set(err, ERR_INPUT, STR_F " is a %s, true or false is accepted", STR_A(name),
+                           jsontype_name(v->type));
         number = yes;
     } else if (!json_f64(v, &number)) {
-        return err_set(err, ERR_INPUT, STR_F " is a %s, a number from %.10g to %.10g is accepted", STR_A(name),
-                       jsontype_name(v->type), f->min, f->max);
+        return err_set(err, ERR_INPUT, STR_F " is a %s, a number from %.10g to %.10g is accepted",
+                       STR_A(name), jsontype_name(v->type), f->min, f->max);
     }
     return params_set_field(p, f, number, err);
 }
 
 static bool read_breakers(SampleParams *p, const Json *v, Arena *a, Err *err) {
     if (!json_is(v, JSON_ARRAY))
-        return err_set(err, ERR_INPUT, "dry_sequence_breakers is a %s, an array of strings is accepted",
+        return err_set(err, ERR_INPUT,
+                       "dry_sequence_breakers is a %s, an array of strings is accepted",
                        jsontype_name(v->type));
     Str *list = arena_array(a, Str, v->n ? v->n : 1);
     if (!list) return err_nomem(err, "dry_sequence_breakers");
     for (size_t i = 0; i < v->n; i++) {
         Str s;
         if (!json_str(json_at(v, i), &s))
-            return err_set(err, ERR_INPUT, "dry_sequence_breakers[%zu] is a %s, a string is accepted", i,
+            return err_set(err, ERR_INPUT,
+                           "dry_sequence_breakers[%zu] is a %s, a string is accepted", i,
                            jsontype_name(v->items[i].type));
         list[i] = arena_dup(a, s);
         if (s.n && !list[i].p) return err_nomem(err, "dry_sequence_breakers");
@@ -80,8 +84,10 @@ static bool add_text(BiasList *l, Str text, float bias, Err *err) {
     uint32_t *ids;
     size_t n;
     if (!l->text || !l->text->encode)
-        return err_set(err, ERR_INPUT, "logit_bias names \"" STR_F "\", token ids are accepted", STR_A(text));
-    if (!l->text->encode(l->text->ctx, text, l->a, &ids, &n, err)) return err_wrap(err, "logit_bias");
+        return err_set(err, ERR_INPUT, "logit_bias names \"" STR_F "\", token ids are accepted",
+                       STR_A(text));
+    if (!l->text->encode(l->text->ctx, text, l->a, &ids, &n, err))
+        return err_wrap(err, "logit_bias");
     for (size_t i = 0; i < n; i++)
         if (!add(l, ids[i], bias, err)) return false;
     return true;
@@ -97,17 +103,21 @@ static bool bias_value(const Json *v, float *out, Err *err) {
         return err_set(err, ERR_INPUT, "logit_bias has a %s as bias, a number or false is accepted",
                        v ? jsontype_name(v->type) : "missing value");
     *out = (float)d;
-    if (!isfinite(*out)) return err_set(err, ERR_INPUT, "logit_bias has the bias %g, -1e6 to 1e6 are accepted", d);
+    if (!isfinite(*out))
+        return err_set(err, ERR_INPUT, "logit_bias has the bias %g, -1e6 to 1e6 are accepted", d);
     return true;
 }
 
 static bool token_id(const Json *v, uint32_t *out, Err *err) {
     int64_t id;
     if (!json_i64(v, &id))
-        return err_set(err, ERR_INPUT, "logit_bias names a token by a %s, a token id or text is accepted",
+        return err_set(err, ERR_INPUT,
+                       "logit_bias names a token by a %s, a token id or text is accepted",
                        v ? jsontype_name(v->type) : "missing value");
     if (id < 0 || id > UINT32_MAX)
-        return err_set(err, ERR_INPUT, "logit_bias names token %lld, ids of the vocabulary are accepted", (long long)id);
+        return err_set(err, ERR_INPUT,
+                       "logit_bias names token %lld, ids of the vocabulary are accepted",
+                       (long long)id);
     *out = (uint32_t)id;
     return true;
 }
@@ -123,7 +133,8 @@ static bool read_entry(BiasList *l, const Json *v, bool keyed, Err *err) {
     Str text;
     uint32_t token = 0;
     if (!json_is(v, JSON_ARRAY) || v->n != 2)
-        return err_set(err, ERR_INPUT, "logit_bias has a %s of %zu as entry, [token, bias] is accepted",
+        return err_set(err, ERR_INPUT,
+                       "logit_bias has a %s of %zu as entry, [token, bias] is accepted",
                        jsontype_name(v->type), v->n);
     if (!bias_value(json_at(v, 1), &bias, err)) return false;
     if (json_str(json_at(v, 0), &text)) return add_text(l, text, bias, err);
@@ -133,9 +144,11 @@ static bool read_entry(BiasList *l, const Json *v, bool keyed, Err *err) {
 static bool read_bias(SampleParams *p, const Json *v, const BiasText *text, Arena *a, Err *err) {
     bool keyed = json_is(v, JSON_OBJECT);
     if (!keyed && !json_is(v, JSON_ARRAY))
-        return err_set(err, ERR_INPUT, "logit_bias is a %s, an array or object is accepted", jsontype_name(v->type));
+        return err_set(err, ERR_INPUT, "logit_bias is a %s, an array or object is accepted",
+                       jsontype_name(v->type));
     if (v->n > BIAS_ENTRIES_MAX)
-        return err_set(err, ERR_LIMIT, "logit_bias has %zu entries, at most %d are accepted", v->n, BIAS_ENTRIES_MAX);
+        return err_set(err, ERR_LIMIT, "logit_bias has %zu entries, at most %d are accepted", v->n,
+                       BIAS_ENTRIES_MAX);
     BiasList l = {.text = text, .a = a};
     for (size_t i = 0; i < v->n; i++)
         if (!read_entry(&l, &v->items[i], keyed, err)) return false;
@@ -146,7 +159,8 @@ static bool read_bias(SampleParams *p, const Json *v, const BiasText *text, Aren
 
 /* ---- whole objects ---- */
 
-bool params_from_json(SampleParams *p, const Json *object, const BiasText *text, Arena *a, Err *err) {
+bool params_from_json(SampleParams *p, const Json *object, const BiasText *text, Arena *a,
+                      Err *err) {
     size_t n;
     const ParamField *fields = params_fields(&n);
     for (size_t i = 0; i < n; i++) {
@@ -154,17 +168,21 @@ bool params_from_json(SampleParams *p, const Json *object, const BiasText *text,
         const Json *v = member_of(object, &fields[i], &name);
         if (v && !set_from(p, &fields[i], name, v, err)) return false;
     }
-    const Json *breakers = json_get(object, "dry_sequence_breakers"), *bias = json_get(object, "logit_bias");
-    if (breakers && !json_is(breakers, JSON_NULL) && !read_breakers(p, breakers, a, err)) return false;
+    const Json *breakers = json_get(object, "dry_sequence_breakers"),
+               *bias = json_get(object, "logit_bias");
+    if (breakers && !json_is(breakers, JSON_NULL) && !read_breakers(p, breakers, a, err))
+        return false;
     return !bias || json_is(bias, JSON_NULL) || read_bias(p, bias, text, a, err);
 }
 
 bool params_from_generation_config(SampleParams *p, const Json *config, Err *err) {
-    static const char *const keys[] = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"};
+    static const char *const keys[] = {"temperature", "top_k",     "top_p",
+                                       "min_p",       "typical_p", "repetition_penalty"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const Json *v = json_get(config, keys[i]);
         if (!v || json_is(v, JSON_NULL)) continue;
-        if (!set_from(p, params_find(str_c(keys[i])), str_c(keys[i]), v, err)) return err_wrap(err, "generation_config.json");
+        if (!set_from(p, params_find(str_c(keys[i])), str_c(keys[i]), v, err))
+            return err_wrap(err, "generation_config.json");
     }
     bool do_sample;
     if (json_bool(json_get(config, "do_sample"), &do_sample) && !do_sample) p->temperature = 0;

@@ -1,10 +1,12 @@
-/* params_json.h: sampling parameters from JSON: a request's fields, and a checkpoint's generation_config.json.
+/* params_json.h: sampling parameters from JSON: a request's fields, and a checkpoint's
+ * generation_config.json.
  *
  *     SampleParams p = params_server();
- *     if (!params_from_generation_config(&p, config, err)) ...    the model's wishes replace the defaults
- *     if (!params_from_json(&p, body, &text, &arena, err)) ...    the request's replace both
+ *     if (!params_from_generation_config(&p, config, err)) ...    the model's wishes replace the
+ * defaults if (!params_from_json(&p, body, &text, &arena, err)) ...    the request's replace both
  *
- * Only the keys that are sampling parameters are read (aliases too); null means "as it was". Arrays land in the arena. */
+ * Only the keys that are sampling parameters are read (aliases too); null means "as it was". Arrays
+ * land in the arena. */
 #ifndef MLXCEL_SAMPLE_PARAMS_JSON_H
 #define MLXCEL_SAMPLE_PARAMS_JSON_H
 
@@ -17,10 +19,12 @@ typedef struct BiasText {
     const void *ctx;
 } BiasText;
 
-/* dry_sequence_breakers is an array of strings; logit_bias is [[id or text, bias], ...] or {"id or text": bias}, where bias
- * is a number, or false for never. */
-bool params_from_json(SampleParams *p, const Json *object, const BiasText *text, Arena *a, Err *err) MUST_CHECK;
-/* temperature, top_k, top_p, min_p, typical_p, repetition_penalty; do_sample false is temperature 0. */
+/* dry_sequence_breakers is an array of strings; logit_bias is [[id or text, bias], ...] or {"id or
+ * text": bias}, where bias is a number, or false for never. */
+bool params_from_json(SampleParams *p, const Json *object, const BiasText *text, Arena *a,
+                      Err *err) MUST_CHECK;
+/* temperature, top_k, top_p, min_p, typical_p, repetition_penalty; do_sample false is temperature
+ * 0. */
 bool params_from_generation_config(SampleParams *p, const Json *config, Err *err) MUST_CHECK;
 
 #endif

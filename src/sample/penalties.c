@@ -6,20 +6,25 @@
 #include "base/mem.h"
 
 enum { HISTORY_SLACK = 4096, BREAKER_LOOK_BACK = 256, HISTORY_MIN = 256 };
-#define DRY_LARGEST 1e30 /* keeps the logit finite: the token stays possible when nothing else is */
+#define DRY_LARGEST 1e30 /* keeps the logit finite: the token stays possible when nothing else is  \
+                          */
 
 static bool repeat_active(const SampleParams *p) {
     return p->repeat_last_n != 0 &&
            (p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0);
 }
 
-static bool dry_active(const SampleParams *p) { return p->dry_multiplier > 0 && p->dry_penalty_last_n != 0; }
+static bool dry_active(const SampleParams *p) {
+    return p->dry_multiplier > 0 && p->dry_penalty_last_n != 0;
+}
 
 bool penalties_active(const SampleParams *p) { return repeat_active(p) || dry_active(p); }
 
 /* ---- history ---- */
 
-static size_t window(int32_t last_n, size_t n_ctx) { return last_n < 0 || (size_t)last_n > n_ctx ? n_ctx : (size_t)last_n; }
+static size_t window(int32_t last_n, size_t n_ctx) {
+    return last_n < 0 || (size_t)last_n > n_ctx ? n_ctx : (size_t)last_n;
+}
 
 static bool copy_breakers(History *h, const SampleParams *p, Err *err) {
     h->breaker_len = mem_calloc(p->n_dry_breakers ? p->n_dry_breakers : 1, sizeof *h->breaker_len);
@@ -63,7 +68,9 @@ void history_deinit(History *h) {
 }
 
 bool history_copy(History *to, const History *from, Err *err) {
-    if (to->cap != from->cap) return err_set(err, ERR_INTERNAL, "penalty windows of %zu and %zu tokens", to->cap, from->cap);
+    if (to->cap != from->cap)
+        return err_set(err, ERR_INTERNAL, "penalty windows of %zu and %zu tokens", to->cap,
+                       from->cap);
     if (from->n) {
         memcpy(to->token, from->token, from->n * sizeof *to->token);
         memcpy(to->breaks, from->breaks, from->n);
@@ -72,11 +79,13 @@ bool history_copy(History *to, const History *from, Err *err) {
     return true;
 }
 
-/* Does breaker b end inside piece, when before (at least b.n - 1 bytes, or all there is) stands in front of it? */
+/* Does breaker b end inside piece, when before (at least b.n - 1 bytes, or all there is) stands in
+ * front of it? */
 static bool ends_inside(Str b, Str before, Str piece) {
     if (str_find(piece, b, 0) != STR_NPOS) return true;
     char seam[2 * BREAKER_LOOK_BACK];
-    size_t tail = before.n < b.n - 1 ? before.n : b.n - 1, head = piece.n < b.n - 1 ? piece.n : b.n - 1;
+    size_t tail = before.n < b.n - 1 ? before.n : b.n - 1,
+           head = piece.n < b.n - 1 ? piece.n : b.n - 1;
     if (tail + head < b.n) return false;
     memcpy(seam, before.p + before.n - tail, tail);
     memcpy(seam + tail, piece.p, head);
@@ -135,8 +144,9 @@ static void apply_repeat(const SampleParams *p, const History *h, SampleWork *w,
     }
 }
 
-/* run[i], 1 <= i < n: how many of the newest tokens equal the tokens that end before place i from the end, counted back;
- * that is the Z-function of the reversed window (Gusfield 1997), so the whole is linear however repetitive the text is. */
+/* run[i], 1 <= i < n: how many of the newest tokens equal the tokens that end before place i from
+ * the end, counted back; that is the Z-function of the reversed window (Gusfield 1997), so the
+ * whole is linear however repetitive the text is. */
 static void reversed_runs(const uint32_t *newest, size_t n, uint32_t *run) {
     size_t left = 0, right = 0; /* [left, right) is the match that reaches furthest */
     for (size_t i = 1; i < n; i++) {
@@ -154,7 +164,8 @@ static void reversed_runs(const uint32_t *newest, size_t n, uint32_t *run) {
 static void apply_dry(const SampleParams *p, History *h, SampleWork *w, float *logit) {
     size_t n = last(h, p->dry_penalty_last_n), limit = 0, n_touched = 0;
     size_t allowed = (size_t)p->dry_allowed_length;
-    while (limit < n && !h->breaks[h->n - 1 - limit]) limit++; /* no run reaches back over a breaker */
+    while (limit < n && !h->breaks[h->n - 1 - limit])
+        limit++; /* no run reaches back over a breaker */
     if (n < 2 || limit < allowed) return;
     reversed_runs(h->token + h->n - 1, n, h->run);
     for (size_t i = 1; i < n; i++) {
