@@ -221,6 +221,9 @@ static bool read_text(Safetensors *st, Str *text, Err *err) {
     unsigned char field[8];
     if (size < 8) return err_set(err, ERR_CORRUPT, "the file has %" PRIu64 " bytes, a header starts with 8", size);
     if (!os_file_read_at(&st->file, 0, field, sizeof field, err)) return false;
+    if (!memcmp(field, "version ", 8)) {
+        return err_set(err, ERR_CORRUPT, "this is a Git LFS pointer, the file itself was not downloaded");
+    }
     memcpy(&n, field, sizeof n);
     if (n > size - 8) {
         return err_set(err, ERR_CORRUPT, "the header claims %" PRIu64 " bytes, the file has %" PRIu64 " left", n, size - 8);
