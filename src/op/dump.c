@@ -49,6 +49,10 @@ static void put_val(const Program *p, Val v, Buf *out) {
     if (pv->base != v) buf_putf(out, "[%u:%u]", pv->col0, pv->col0 + pv->cols);
 }
 
+static void put_plane(const ProgPlane *p, Buf *out) {
+    buf_putf(out, " $%c%d[%ux%u]", p->use == PLANE_KEY ? 'K' : 'V', p->layer, p->heads, p->head_cols);
+}
+
 static void put_params(const Program *p, const Op *op, Buf *out) {
     switch (op->code) {
     case OP_EMBED:
@@ -99,7 +103,7 @@ void program_dump(const Program *p, Buf *out) {
         for (int k = 0; k < 2; k++)
             if (op->w[k] != W_NONE) buf_putf(out, " @%s", p->weights[op->w[k]].name);
         for (int k = 0; k < 2; k++)
-            if (op->plane[k] != PLANE_NONE) buf_putf(out, " $%s", p->planes[op->plane[k]].name);
+            if (op->plane[k] != PLANE_NONE) put_plane(&p->planes[op->plane[k]], out);
         put_params(p, op, out);
         if (op->out != VAL_NONE && p->vals[op->out].name) {
             do buf_putc(out, ' ');

@@ -61,7 +61,7 @@ typedef enum PlaneUse { PLANE_KEY, PLANE_VALUE } PlaneUse;
 typedef enum PlaneType { PLANE_F32, PLANE_F16, PLANE_BF16, PLANE_Q8_0, PLANE_Q4_0, PLANE_TYPE_COUNT } PlaneType;
 
 typedef struct ProgPlane {
-    const char *name;
+    int layer;
     uint32_t heads, head_cols; /* columns = heads * head_cols */
     PlaneUse use;              /* keys are dotted with queries, values are summed: backends lay them out apart */
     uint32_t window;           /* keys further back than this are never read again; 0 = all are kept */

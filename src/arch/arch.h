@@ -1,0 +1,78 @@
+/* arch.h: from a checkpoint to programs. A family is a difference from Llama: one file with key deltas, name deltas and a
+ * layer() function that fills a LayerSpec; the loner writes build(). registry.c lists the families.
+ *
+ *     ArchModel m;
+ *     if (!arch_build(ck, &arena, &m, err)) return false;   reads metadata and small vectors only
+ *     ... m.text, weights_get(m.weights, i) ... */
+#ifndef MLXCEL_ARCH_ARCH_H
+#define MLXCEL_ARCH_ARCH_H
+
+#include "arch/weights.h"
+
+typedef struct LayerSpec { /* filled by decoder defaults, then by the family's layer() */
+    uint32_t n_heads, n_kv_heads, head_dim, v_dim;
+    uint32_t window;            /* 0: none */
+    bool rope, rope_interleaved;
+    RopeSpec rope_spec;
+    float attn_scale, attn_softcap;
+    bool qkv_bias, o_bias, mlp_bias;
+    bool qk_norm, qk_norm_whole;
+    uint32_t ffn_width;
+    Act act;
+    bool gated;
+    float residual_scale;
+} LayerSpec;
+
+typedef struct Arch Arch;
+
+typedef struct Decoder { /* what all layers of a decoder share, and where it is being recorded */
+    const Arch *arch;
+    const Config *config;
+    WeightTable *weights;
+    ProgBuilder *b;
+    Arena *arena;
+    uint32_t hidden, n_layers, vocab;
+    uint32_t max_positions; /* max_position_embeddings */
+    float eps;              /* of the norms */
+    float embed_scale, logit_scale;
+    bool tied;              /* no head of its own: the embedding table is the head */
+    LayerSpec layer;        /* the defaults that every layer starts from */
+} Decoder;
+
+struct Arch {
+    const char *name;                 /* file name of the family */
+    const char *const *model_types;   /* config.json's, NULL-terminated */
+    const char *const *gguf;          /* general.architecture values, NULL-terminated; NULL: none */
+    const char *kind;                 /* "text" */
+    const RoleName *names;            /* NULL: ROLE_NAMES */
+    const char *const *ignored;       /* tensors that may lie unused, globs; NULL: none */
+    uint32_t head_dim;                /* when the config does not say; 0: hidden / heads */
+    double rope_theta;                /* likewise; 0: 10000 */
+    bool gguf_unpermute;              /* GGUF files of this architecture have permuted q and k rows */
+    bool (*adjust)(Decoder *d, Err *err);                    /* shared deltas; NULL: none */
+    bool (*layer)(const Decoder *d, int i, LayerSpec *l, Err *err); /* per-layer deltas; NULL: none */
+};
+
+typedef struct ArchModel {
+    const Arch *arch;
+    const Program *text;
+    const WeightTable *weights;
+    uint32_t hidden, n_layers, vocab;
+    uint64_t context;         /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */
+    const RopeSpec *class_rope; /* the spec that fixes a request's length class; NULL: classes do not matter */
+} ArchModel;
+
+bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_CHECK;
+const Arch *const *arch_list(size_t *n);
+const Arch *arch_find(const Checkpoint *ck); /* NULL if the registry has no such family */
+
+/* decoder.c, for families */
+bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
+bool act_parse(Str name, Act *out, Err *err) MUST_CHECK;
+/* Whether layer i is of the named kind by config's layer_types; without that list: fallback. ERR_INPUT on a bad list. */
+bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out, Err *err) MUST_CHECK;
+
+/* rope_config.c: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config section. */
+bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta, RopeSpec *out, Err *err) MUST_CHECK;
+
+#endif

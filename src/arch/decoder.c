@@ -1,0 +1,209 @@
+/* The generic decoder: Llama's shape, driven by LayerSpecs. */
+#include <math.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "block/attn.h"
+#include "block/ffn.h"
+
+enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 20, MAX_HEADS = 1024, MAX_HEAD_DIM = 1024 };
+
+bool act_parse(Str name, Act *out, Err *err) {
+    static const struct { const char *name; Act act; } ACTS[] = {
+        {"silu", ACT_SILU}, {"swish", ACT_SILU}, {"gelu", ACT_GELU}, {"gelu_new", ACT_GELU_TANH},
+        {"gelu_pytorch_tanh", ACT_GELU_TANH}, {"gelu_fast", ACT_GELU_TANH}, {"relu", ACT_RELU}, {"relu2", ACT_RELU2},
+        {"quick_gelu", ACT_QUICK_GELU},
+    };
+    for (size_t i = 0; i < sizeof ACTS / sizeof *ACTS; i++) {
+        if (!str_eqc(name, ACTS[i].name)) continue;
+        *out = ACTS[i].act;
+        return true;
+    }
+    return err_set(err, ERR_UNSUPPORTED, "activation \"" STR_F "\" is not known", STR_A(name));
+}
+
+bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out, Err *err) {
+    const Str *types;
+    size_t n;
+    if (!config_strs(d->config, "layer_types", d->arena, &types, &n, err)) return false;
+    if (n && n != d->n_layers)
+        return err_set(err, ERR_INPUT, "layer_types has %zu entries for %u layers", n, d->n_layers);
+    *out = n ? str_eqc(types[i], kind) : fallback;
+    return true;
+}
+
+static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t max, uint32_t *out, Err *err) {
+    int64_t v;
+    if (!config_int(c, key, dflt, 1, max, &v, err)) return false;
+    *out = (uint32_t)v;
+    return true;
+}
+
+static bool layer_defaults(Decoder *d, Err *err) {
+    const Config *c = d->config;
+    LayerSpec *l = &d->layer;
+    Str act;
+    if (!read_u32(c, "num_attention_heads", CONFIG_REQUIRED, MAX_HEADS, &l->n_heads, err)) return false;
+    if (!read_u32(c, "num_key_value_heads", l->n_heads, MAX_HEADS, &l->n_kv_heads, err)) return false;
+    if (l->n_heads % l->n_kv_heads)
+        return err_set(err, ERR_INPUT, "%u attention heads do not divide over %u key/value heads", l->n_heads, l->n_kv_heads);
+    uint32_t head_dim = c->json && d->arch->head_dim ? d->arch->head_dim : d->hidden / l->n_heads;
+    if (!config_has(c, "head_dim") && head_dim == d->hidden / l->n_heads && d->hidden % l->n_heads)
+        return err_set(err, ERR_INPUT, "hidden_size %u does not divide over %u heads, and there is no head_dim", d->hidden,
+                       l->n_heads);
+    if (!read_u32(c, "head_dim", head_dim ? head_dim : 1, MAX_HEAD_DIM, &l->head_dim, err)) return false;
+    l->v_dim = l->head_dim;
+    if (!read_u32(c, "intermediate_size", CONFIG_REQUIRED, MAX_WIDTH, &l->ffn_width, err)) return false;
+    if (!config_str(c, "hidden_act|hidden_activation", "silu", &act, err) || !act_parse(act, &l->act, err)) return false;
+    l->gated = true;
+    l->rope = true;
+    l->attn_scale = (float)(1 / sqrt((double)l->head_dim));
+    l->residual_scale = 1;
+    return rope_config_read(c, d->arena, l->head_dim, d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000, &l->rope_spec, err);
+}
+
+static bool read_shared(Decoder *d, Err *err) {
+    const Config *c = d->config;
+    double eps;
+    if (!read_u32(c, "hidden_size", CONFIG_REQUIRED, MAX_WIDTH, &d->hidden, err)) return false;
+    if (!read_u32(c, "num_hidden_layers", CONFIG_REQUIRED, MAX_LAYERS, &d->n_layers, err)) return false;
+    uint32_t rows = weights_rows(d->weights, ROLE_EMBED, -1);
+    if (!read_u32(c, "vocab_size", rows && d->config->gguf ? (int64_t)rows : CONFIG_REQUIRED, INT32_MAX, &d->vocab, err))
+        return false;
+    if (!read_u32(c, "max_position_embeddings", 2048, INT32_MAX, &d->max_positions, err)) return false;
+    if (!config_float(c, "rms_norm_eps|layer_norm_eps", 1e-6, 0, 1, &eps, err)) return false;
+    d->eps = (float)eps;
+    d->embed_scale = d->logit_scale = 1;
+    bool has_head = weights_has(d->weights, ROLE_HEAD, -1, ".weight");
+    if (!config_bool(c, "tie_word_embeddings", d->config->gguf ? !has_head : false, &d->tied, err)) return false;
+    return layer_defaults(d, err);
+}
+
+static WeightId take(Decoder *d, WeightKind kind, int layer, const char *suffix, const TakePart *parts, int n_parts) {
+    uint32_t n = 0, k = 0;
+    for (int i = 0; i < n_parts; i++) {
+        n += parts[i].n;
+        k = kind == WEIGHT_VECTOR ? k + parts[i].k : parts[i].k;
+    }
+    int32_t source = weights_take(d->weights, kind, layer, suffix, parts, n_parts);
+    if (source < 0) return W_NONE;
+    return prog_weight(d->b, kind, kind == WEIGHT_VECTOR ? 1 : n, k, source, weights_get(d->weights, source)->name);
+}
+
+static WeightId take_vector(Decoder *d, Role role, int layer, const char *suffix, uint32_t n) {
+    return take(d, WEIGHT_VECTOR, layer, suffix, &(TakePart){.role = role, .n = 1, .k = n}, 1);
+}
+
+static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
+    uint32_t nq = l->n_heads * l->head_dim, nk = l->n_kv_heads * l->head_dim, nv = l->n_kv_heads * l->v_dim;
+    Transform t = d->arch->gguf_unpermute ? TRANSFORM_UNPERMUTE : TRANSFORM_NONE;
+    TakePart qkv[3] = {{ROLE_Q, nq, d->hidden, t, l->head_dim}, {ROLE_K, nk, d->hidden, t, l->head_dim},
+                       {ROLE_V, nv, d->hidden, TRANSFORM_NONE, 0}};
+    AttnBlock p = {
+        .n_heads = l->n_heads, .n_kv_heads = l->n_kv_heads, .head_dim = l->head_dim, .v_dim = l->v_dim,
+        .window = l->window, .scale = l->attn_scale, .softcap = l->attn_softcap,
+        .rope = l->rope, .interleaved = l->rope_interleaved,
+        .qkv_bias = W_NONE, .q_norm = W_NONE, .k_norm = W_NONE, .sinks = W_NONE, .o_bias = W_NONE,
+        .norm_eps = d->eps, .qk_norm_whole = l->qk_norm_whole,
+    };
+    if (l->rope) p.rope_spec = prog_rope_spec(d->b, l->rope_spec);
+    p.qkv = take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
+    if (l->qkv_bias) {
+        TakePart bias[3] = {{ROLE_Q, 1, nq, t, l->head_dim}, {ROLE_K, 1, nk, t, l->head_dim}, {ROLE_V, 1, nv, TRANSFORM_NONE, 0}};
+        p.qkv_bias = take(d, WEIGHT_VECTOR, i, ".bias", bias, 3);
+    }
+    if (l->qk_norm) {
+        p.q_norm = take_vector(d, ROLE_Q_NORM, i, ".weight", l->qk_norm_whole ? nq : l->head_dim);
+        p.k_norm = take_vector(d, ROLE_K_NORM, i, ".weight", l->qk_norm_whole ? nk : l->head_dim);
+    }
+    p.o = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_O, .n = d->hidden, .k = l->n_heads * l->v_dim}, 1);
+    if (l->o_bias) p.o_bias = take_vector(d, ROLE_O, i, ".bias", d->hidden);
+    return p;
+}
+
+static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
+    TakePart in[2] = {{.role = ROLE_GATE, .n = l->ffn_width, .k = d->hidden}, {.role = ROLE_UP, .n = l->ffn_width, .k = d->hidden}};
+    const TakePart *first = l->gated ? in : in + 1;
+    int n_in = l->gated ? 2 : 1;
+    FfnBlock p = {.width = l->ffn_width, .gated = l->gated, .act = l->act, .in_bias = W_NONE, .down_bias = W_NONE};
+    p.in = take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
+    p.down = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_DOWN, .n = d->hidden, .k = l->ffn_width}, 1);
+    if (l->mlp_bias) {
+        for (int j = 0; j < 2; j++) in[j].n = 1, in[j].k = l->ffn_width;
+        p.in_bias = take(d, WEIGHT_VECTOR, i, ".bias", first, n_in);
+        p.down_bias = take_vector(d, ROLE_DOWN, i, ".bias", d->hidden);
+    }
+    return p;
+}
+
+static Val norm(Decoder *d, Val x, Role role, int i) {
+    return prog_rms_norm(d->b, x, take_vector(d, role, i, ".weight", d->hidden), 0, d->eps, 0);
+}
+
+static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
+    ProgBuilder *b = d->b;
+    AttnBlock attn = attn_block(d, l, i);
+    Val h = prog_probe(b, norm(d, x, ROLE_ATTN_NORM, i), "layers.%d.attn.in", i);
+    x = prog_add(b, x, block_attn(b, &attn, h, i), l->residual_scale);
+    prog_probe(b, x, "layers.%d.mid", i);
+    FfnBlock ffn = ffn_block(d, l, i);
+    h = prog_probe(b, norm(d, x, ROLE_FFN_NORM, i), "layers.%d.ffn.in", i);
+    x = prog_add(b, x, block_ffn(b, &ffn, h, i), l->residual_scale);
+    return prog_probe(b, x, "layers.%d.out", i);
+}
+
+/* GGUF keeps Llama 3's frequency scaling as a tensor of divisors instead of config keys. */
+static bool rope_tensor(Decoder *d, Err *err) {
+    if (d->config->gguf == NULL || !weights_has(d->weights, ROLE_ROPE_FREQS, -1, ".weight")) return true;
+    RopeSpec *r = &d->layer.rope_spec;
+    r->short_factor = weights_values(d->weights, ROLE_ROPE_FREQS, -1, ".weight", r->rot_dim / 2);
+    for (uint32_t i = 0; r->short_factor && i < r->rot_dim / 2; i++)
+        if (!(r->short_factor[i] > 0)) return err_set(err, ERR_CORRUPT, "rope_freqs.weight[%u] is not above 0", i);
+    return true;
+}
+
+static Val build_head(Decoder *d, Val x) {
+    ProgBuilder *b = d->b;
+    x = prog_probe(b, norm(d, prog_select(b, x), ROLE_FINAL_NORM, -1), "final_norm");
+    prog_output(b, x, "hidden");
+    if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
+    WeightId head = take(d, WEIGHT_MATRIX, -1, ".weight",
+                         &(TakePart){.role = d->tied ? ROLE_EMBED : ROLE_HEAD, .n = d->vocab, .k = d->hidden}, 1);
+    Val logits = prog_linear(b, x, head, W_NONE);
+    if (d->logit_scale != 1) logits = prog_scale(b, logits, d->logit_scale);
+    return prog_probe(b, logits, "logits");
+}
+
+/* Rule 7: what max_position_embeddings counts depends on the kind of scaling. */
+static uint64_t context_limit(const Decoder *d) {
+    const RopeSpec *r = &d->layer.rope_spec;
+    if (r->kind == ROPE_DYNAMIC) return 0;
+    bool counts_original = r->kind == ROPE_LINEAR || (r->kind == ROPE_YARN && r->orig_context == d->max_positions);
+    double extended = counts_original ? d->max_positions * r->factor : d->max_positions;
+    return extended < 1 ? 1 : extended > UINT32_MAX ? UINT32_MAX : (uint64_t)extended;
+}
+
+bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
+    if (!read_shared(d, err) || !rope_tensor(d, err)) return false;
+    if (d->arch->adjust && !d->arch->adjust(d, err)) return false;
+    WeightId table = take(d, WEIGHT_TABLE, -1, ".weight", &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
+    if (table == W_NONE) return weights_finish(d->weights, err);
+    Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
+    for (uint32_t i = 0; i < d->n_layers; i++) {
+        LayerSpec l = d->layer;
+        if (d->arch->layer && !d->arch->layer(d, (int)i, &l, err)) return false;
+        x = build_layer(d, &l, x, (int)i);
+    }
+    prog_output(d->b, build_head(d, x), "logits");
+    if (!weights_finish(d->weights, err)) return false;
+    if (!prog_finish(d->b, &out->text, err)) return false;
+    out->hidden = d->hidden;
+    out->n_layers = d->n_layers;
+    out->vocab = d->vocab;
+    out->context = context_limit(d);
+    for (uint32_t i = 0; i < out->text->n_ropes && !out->class_rope; i++) {
+        RopeKind kind = out->text->ropes[i].kind;
+        if (kind == ROPE_DYNAMIC || kind == ROPE_LONG) out->class_rope = &out->text->ropes[i];
+    }
+    return true;
+}

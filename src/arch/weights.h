@@ -1,0 +1,68 @@
+/* weights.h: finds a family's tensors in a checkpoint, by role, under whichever names the file uses.
+ *
+ * A role is one matrix or vector of the architecture ("layers.3.attn.q"). The name table gives its Hugging Face module path
+ * and its GGUF name, %d standing for the layer. weights_take() looks the tensor up, checks its shape, notes it as used and
+ * returns a source number for prog_weight(). weights_finish() then refuses tensors that nobody asked for.
+ * Transforms (un-permuting rope heads, slices) are row maps of the source: applied once, by the packers.
+ *
+ * Errors are sticky, like the program builder's: the first missing tensor or wrong shape is reported by weights_finish(). */
+#ifndef MLXCEL_ARCH_WEIGHTS_H
+#define MLXCEL_ARCH_WEIGHTS_H
+
+#include "op/weight_source.h"
+#include "op/program.h"
+#include "ckpt/checkpoint.h"
+
+typedef enum Role {
+    ROLE_EMBED, ROLE_HEAD, ROLE_FINAL_NORM, ROLE_ROPE_FREQS,
+    ROLE_ATTN_NORM, ROLE_Q, ROLE_K, ROLE_V, ROLE_O, ROLE_Q_NORM, ROLE_K_NORM,
+    ROLE_FFN_NORM, ROLE_GATE, ROLE_UP, ROLE_DOWN,
+    ROLE_COUNT
+} Role;
+
+typedef struct RoleName {
+    const char *hf;   /* module path under the model's prefix ("layers.%d.self_attn.q_proj"); a leading '/' : from the root */
+    const char *gguf; /* "blk.%d.attn_q"; NULL: not in GGUF files */
+} RoleName;
+
+extern const RoleName ROLE_NAMES[ROLE_COUNT]; /* the Llama names */
+
+typedef enum Transform {
+    TRANSFORM_NONE,
+    TRANSFORM_UNPERMUTE /* GGUF's llama q and k rows: (pair, half) within each head back to (half, pair) */
+} Transform;
+
+typedef struct ArchWeight { /* what one source number stands for */
+    WeightKind kind;
+    WeightSource *parts; /* stacked along n (vectors: along k) */
+    int n_parts;
+    const char *name;
+} ArchWeight;
+
+typedef struct WeightTable WeightTable;
+
+/* names: ROLE_COUNT entries. ignored: NULL-terminated list of globs ('*') over whole tensor names that may be there unused. */
+WeightTable *weights_new(const Checkpoint *ck, const RoleName *names, const char *const *ignored, Arena *a);
+
+typedef struct TakePart {
+    Role role;
+    uint32_t n, k;          /* expected shape; vectors: n = 1 */
+    Transform transform;
+    uint32_t head_dim;      /* for the transform */
+} TakePart;
+
+bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix); /* suffix: ".weight", ".bias" */
+/* The tensor's rows, or 0 if it is absent: vocabulary sizes and the like where a config leaves them out. */
+uint32_t weights_rows(const WeightTable *t, Role role, int layer);
+/* Stacks the parts' ".weight" (or ".bias") tensors of a layer (-1: no layer) into one source. */
+int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix, const TakePart *parts, int n_parts);
+/* An f32 vector's values right away (rope factors). */
+const double *weights_values(WeightTable *t, Role role, int layer, const char *suffix, uint32_t n);
+void weights_ignore(WeightTable *t, Role role, int layer); /* its tensors are known and not used (a head beside a tie) */
+/* Reports the first error, and the tensors nobody took. */
+bool weights_finish(WeightTable *t, Err *err) MUST_CHECK;
+
+uint32_t weights_count(const WeightTable *t);
+const ArchWeight *weights_get(const WeightTable *t, int32_t source);
+
+#endif
