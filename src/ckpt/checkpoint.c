@@ -147,7 +147,11 @@ static bool open_safetensors(Checkpoint *ck, const CkptIndex *index, Err *err) {
     for (size_t i = 0; i < index->n_files; i++) {
         char *name = arena_dupz(&p->arena, index->files[i]);
         if (!name) return err_nomem(err, "list of weight files");
-        if (!join(ck, name, path, err) || !safetensors_open(path, &p->parts[i], err)) return false;
+        if (!join(ck, name, path, err)) return false;
+        if (!safetensors_open(path, &p->parts[i], err)) {
+            if (err && err->kind == ERR_NOT_FOUND) err_wrap(err, "a link that leads nowhere (an unfinished download?)");
+            return false;
+        }
         ck->n_files = p->n_open = i + 1;
         p->files[i] = p->parts[i]->path;
         p->fds[i] = &p->parts[i]->file;
@@ -169,7 +173,7 @@ static bool split_int(const Gguf *g, const char *key, int64_t dflt, int64_t *out
     const GgufValue *v = gguf_get(g, key);
     *out = dflt;
     if (!v || gguf_int(v, out)) return true;
-    return err_set(err, ERR_CORRUPT, STR_F ": %s is %s, an integer is needed", STR_A(g->path), key, gguftype_name(v->type));
+    return err_set(err, ERR_CORRUPT, STR_F ": %s is of type %s, an integer is needed", STR_A(g->path), key, gguftype_name(v->type));
 }
 
 static bool open_gguf_part(Checkpoint *ck, const char *path, size_t i, Err *err) {

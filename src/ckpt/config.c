@@ -40,13 +40,14 @@ static Str shown(const ConfigValue *v, char *out, size_t n) {
         JsonType t = v->json->type;
         Str text = str_slice(v->json->text, 0, 60);
         if (t == JSON_NUMBER) return text;
+        if (t == JSON_TRUE || t == JSON_FALSE) return t == JSON_TRUE ? STR("true") : STR("false");
         if (t == JSON_STRING) len = snprintf(out, n, "\"" STR_F "\"", STR_A(text));
-        else len = snprintf(out, n, "%s", t == JSON_TRUE ? "true" : t == JSON_FALSE ? "false" : jsontype_name(t));
+        else len = snprintf(out, n, "an %s", jsontype_name(t));
         break;
     }
     case CONFIG_GGUF:
         if (gguf_float(v->gguf, &d)) len = snprintf(out, n, "%s %.17g", gguftype_name(v->gguf->type), d);
-        else len = snprintf(out, n, "%s", gguftype_name(v->gguf->type));
+        else len = snprintf(out, n, "of type %s", gguftype_name(v->gguf->type));
         break;
     case CONFIG_NUMBER: len = snprintf(out, n, "%.17g", v->number); break;
     case CONFIG_FLAG: return v->flag ? STR("true") : STR("false");

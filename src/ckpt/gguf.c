@@ -77,15 +77,16 @@ static bool parse_type(Parse *p, const char *what, GgufType *out) {
 
 static bool parse_array(Parse *p, GgufType *element, uint64_t *n, int depth);
 
-/* Passes over n elements of one type. */
+/* Passes over n elements of one type. A count that the rest of the file cannot hold is refused before the walk. */
 static bool skip_elements(Parse *p, GgufType t, uint64_t n, int depth) {
-    if (t != GGUF_STRING && t != GGUF_ARRAY) {
-        uint64_t bytes;
-        if (__builtin_mul_overflow(n, scalar_bytes(t), &bytes)) bytes = UINT64_MAX;
-        return need(p, bytes, "array") && cursor_skip(&p->c, bytes);
+    bool scalar = t != GGUF_STRING && t != GGUF_ARRAY;
+    size_t each = scalar ? scalar_bytes(t) : 8;
+    uint64_t left = p->g->file.size_bytes - p->c.at;
+    if (n > left / each) {
+        return err_set(p->err, ERR_CORRUPT, "array at byte %zu claims %" PRIu64 " elements of type %s, %" PRIu64 " bytes are left",
+                       p->c.at, n, gguftype_name(t), left);
     }
-    /* Each takes 8 bytes at least: a count that cannot be is refused before the walk. */
-    if (n > (p->g->file.size_bytes - p->c.at) / 8) return need(p, UINT64_MAX, "array");
+    if (scalar) return need(p, n * each, "array") && cursor_skip(&p->c, n * each);
     for (uint64_t i = 0; i < n; i++) {
         Str s;
         GgufType inner;
@@ -279,7 +280,7 @@ static bool find_alignment(Gguf *g, Err *err) {
     const GgufValue *v = gguf_get(g, "general.alignment");
     int64_t a = DEFAULT_ALIGNMENT;
     if (v && !gguf_int(v, &a)) {
-        return err_set(err, ERR_CORRUPT, "general.alignment is %s, an integer is needed", gguftype_name(v->type));
+        return err_set(err, ERR_CORRUPT, "general.alignment is of type %s, an integer is needed", gguftype_name(v->type));
     }
     if (a < 1 || a > GGUF_MAX_ALIGNMENT || (a & (a - 1))) {
         return err_set(err, ERR_CORRUPT, "general.alignment is %" PRId64 ", a power of two up to %d is accepted", a,
