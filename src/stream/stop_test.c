@@ -90,13 +90,9 @@ static void test_split_code_points(void **state) {
     const Str stops[] = {STR("é!"), STR("日本語"), STR("</s>")};
     StopSet set;
     assert_true(stop_init(&set, stops, 3, &err));
-    static const char *const texts[] = {"caf\xC3\xA8 \xC3\xA9",
-                                        "caf\xC3\xA9! no",
-                                        "\xE6\x97\xA5\xE6\x9C\xAC\xE6\x97\xA5"
-                                        "\xE6\x9C\xAC\xE8\xAA\x9E.",
-                                        "a<</s>b",
-                                        "</",
-                                        ""};
+    static const char *const texts[] = {
+        "caf\xC3\xA8 \xC3\xA9", "caf\xC3\xA9! no", "日本日本語.", "a<</s>b", "</", "",
+    };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         for (uint32_t most = 1; most < 6; most++)
             check_cut(&set, str_c(texts[i]), stops, 3, i, most);
