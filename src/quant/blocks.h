@@ -6,6 +6,7 @@
 #ifndef MLXCEL_QUANT_BLOCKS_H
 #define MLXCEL_QUANT_BLOCKS_H
 
+#include "quant/bitstream.h"
 #include "quant/wform.h"
 
 typedef struct BlockScales {
@@ -39,11 +40,5 @@ BlockUnpack block_unpack_q2_k, block_unpack_q3_k, block_unpack_q4_k, block_unpac
     block_unpack_iq4_xs; /* blocks_kquant.c */
 BlockUnpack block_unpack_tq1_0, block_unpack_tq2_0, block_unpack_iq2_xxs, block_unpack_iq2_xs, block_unpack_iq2_s,
     block_unpack_iq3_xxs, block_unpack_iq3_s, block_unpack_iq1_s, block_unpack_iq1_m; /* blocks_codebook.c */
-
-/* Unaligned little-endian loads: blocks lie at any address. */
-static inline uint16_t load_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
-static inline uint32_t load_u32(const uint8_t *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
 
 #endif

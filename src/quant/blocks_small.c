@@ -21,8 +21,7 @@ static void split_nibbles(const uint8_t *qs, int n, uint8_t *codes) {
 }
 
 static void add_fifth_bits(const uint8_t *qh, uint8_t *codes) {
-    uint32_t bits = load_u32(qh);
-    for (int j = 0; j < 32; j++) codes[j] |= (uint8_t)((bits >> j & 1) << 4);
+    for (int i = 0; i < 4; i++) store_u64(codes + 8 * i, load_u64(codes + 8 * i) | bitstream_spread(qh[i], 1) << 4);
 }
 
 void block_unpack_q4_0(const uint8_t *b, uint8_t *codes, BlockScales *s) {
@@ -69,10 +68,10 @@ void block_unpack_nvfp4(const uint8_t *b, uint8_t *codes, BlockScales *s) {
 
 void block_unpack_q1_0(const uint8_t *b, uint8_t *codes, BlockScales *s) {
     s->d = fp_f16_to_f32(load_u16(b));
-    for (int j = 0; j < 128; j++) codes[j] = b[2 + j / 8] >> j % 8 & 1;
+    bitstream_unpack(b + 2, 1, 128, codes);
 }
 
 void block_unpack_q2_0(const uint8_t *b, uint8_t *codes, BlockScales *s) {
     s->d = fp_f16_to_f32(load_u16(b));
-    for (int j = 0; j < 64; j++) codes[j] = b[2 + j / 4] >> 2 * (j % 4) & 3;
+    bitstream_unpack(b + 2, 2, 64, codes);
 }

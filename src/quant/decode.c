@@ -10,15 +10,11 @@
 
 enum { DECODE_TILE_ROWS = 16 }; /* transposed formats are read column by column: several rows at once save passes */
 
-static uint64_t load_u64(const uint8_t *p) { return load_u32(p) | (uint64_t)load_u32(p + 4) << 32; }
-
 static float plain_element(DType t, const uint8_t *p) {
     double f64;
     uint64_t u = t == DTYPE_F64 ? load_u64(p) : 0;
     switch (t) {
     case DTYPE_F32: return fp_from_bits(load_u32(p));
-    case DTYPE_F16: return fp_f16_to_f32(load_u16(p));
-    case DTYPE_BF16: return fp_bf16_to_f32(load_u16(p));
     case DTYPE_F64: memcpy(&f64, &u, 8); return (float)f64;
     case DTYPE_I64: return (float)(int64_t)load_u64(p);
     case DTYPE_U64: return (float)load_u64(p);
@@ -32,19 +28,26 @@ static float plain_element(DType t, const uint8_t *p) {
     case DTYPE_F8_E4M3: return fp_e4m3_to_f32(*p);
     case DTYPE_F8_E5M2: return fp_e5m2_to_f32(*p);
     case DTYPE_F8_E8M0: return fp_e8m0_to_f32(*p);
-    default: return NAN; /* blocks: not called */
+    default: return NAN; /* F16 and BF16 have loops of their own; blocks do not come here */
     }
 }
 
 static void decode_plain(DType t, const uint8_t *p, uint64_t n, float *out) {
     unsigned size = dtype_info(t)->block_bytes;
-    for (uint64_t i = 0; i < n; i++) out[i] = plain_element(t, p + i * size);
+    if (t == DTYPE_F16)
+        for (uint64_t i = 0; i < n; i++) out[i] = fp_f16_to_f32(load_u16(p + 2 * i));
+    else if (t == DTYPE_BF16)
+        for (uint64_t i = 0; i < n; i++) out[i] = fp_bf16_to_f32(load_u16(p + 2 * i));
+    else
+        for (uint64_t i = 0; i < n; i++) out[i] = plain_element(t, p + i * size);
 }
 
-/* n codes of one group. s is exact (or a correctly rounded double), so each branch rounds once: the product of a double of
- * at most 45 bits and a value of at most 8, or a fused multiply-add. */
+/* n codes of one group. s is exact (or a correctly rounded double), so each branch rounds once: an f16 or bf16 scale times
+ * sub-scale and code is exact in f32; a fused multiply-add; the product of a double of at most 45 bits and a small value. */
 static void decode_group(const WForm *wf, const uint8_t *codes, uint64_t n, double s, int zero, float bias, float *out) {
-    if (wf->offset == WOFFSET_BIAS)
+    if (wf->offset == WOFFSET_BIAS && wf->scale_dtype != DTYPE_F32)
+        for (uint64_t i = 0; i < n; i++) out[i] = (float)s * wf->values[codes[i]] + bias;
+    else if (wf->offset == WOFFSET_BIAS)
         for (uint64_t i = 0; i < n; i++) out[i] = fmaf((float)s, wf->values[codes[i]], bias);
     else
         for (uint64_t i = 0; i < n; i++) out[i] = (float)(s * ((double)wf->values[codes[i]] - zero));

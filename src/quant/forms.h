@@ -6,6 +6,7 @@
 #ifndef MLXCEL_QUANT_FORMS_H
 #define MLXCEL_QUANT_FORMS_H
 
+#include "quant/bitstream.h"
 #include "quant/wform.h"
 
 #define QMATRIX_MAX_ELEMENTS ((uint64_t)1 << 48)
@@ -57,8 +58,5 @@ bool form_has_bytes(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1,
 
 void form_block_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out);
 uint64_t form_ceil_div(uint64_t a, uint64_t b);
-/* Little-endian bit streams (bitstream.c): code i is bits [i*bits, (i+1)*bits); 1 to 8 bits. */
-void bitstream_unpack(const uint8_t *src, unsigned bits, uint64_t n, uint8_t *codes);
-unsigned bitstream_at(const uint8_t *src, unsigned bits, uint64_t i);
 
 #endif
