@@ -200,6 +200,7 @@ static bool integer_of(Str s, int64_t *out) {
     int64_t zeros = 0, n_digits = 0; /* trailing zeros not yet multiplied in; digits of v */
     size_t i = negative;
     int64_t shift = 0;
+    if (s.p[i] < '0' || s.p[i] > '9') return false; /* Infinity, NaN */
     for (; i < s.n && s.p[i] != 'e' && s.p[i] != 'E'; i++) {
         if (s.p[i] == '.') {
             in_fraction = true;
