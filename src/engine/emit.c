@@ -1,0 +1,161 @@
+/* From the logits of a step to tokens, text and events. */
+#include <string.h>
+
+#include "base/os.h"
+#include "engine/engine_private.h"
+
+static double ms_between(uint64_t from_ns, uint64_t to_ns) { return to_ns > from_ns ? (double)(to_ns - from_ns) * 1e-6 : 0; }
+
+static void times_close(Job *j) {
+    uint64_t now = os_now_ns();
+    j->times.n_prompt = j->n_prompt;
+    j->times.n_generated = j->n_generated;
+    uint64_t first = j->first_token_ns ? j->first_token_ns : now;
+    j->times.prompt_ms = j->started_ns ? ms_between(j->started_ns, first) : 0;
+    j->times.first_token_ms = ms_between(j->submitted_ns, first);
+    j->times.generated_ms = j->first_token_ns ? ms_between(j->first_token_ns, now) : 0;
+}
+
+static void put_last(Engine *e, Job *j, Event *ev) {
+    times_close(j);
+    ev->request = j->p.request;
+    ev->choice = j->p.choice;
+    ev->timings = &j->times;
+    if (j->p.sink.put) sink_put(&j->p.sink, ev);
+    engine_end(e, j);
+}
+
+void emit_error(Engine *e, Job *j, const Err *err) { put_last(e, j, &(Event){.kind = EVENT_ERROR, .err = err}); }
+
+void emit_done(Engine *e, Job *j, Finish f, Str stop_string) {
+    buf_clear(&j->text);
+    if (f != FINISH_STOP_STRING) {
+        Buf tail = {0};
+        if (j->model->tok) detok_flush(&j->detok, &tail);
+        Str matched = STR_NONE;
+        /* Bytes the detokenizer held back may complete a stop string after all. */
+        if (tail.n && stop_feed(&j->stops, &j->scan, buf_str(&tail), &j->text, &matched)) {
+            f = FINISH_STOP_STRING;
+            stop_string = matched;
+        } else {
+            stop_flush(&j->stops, &j->scan, &j->text);
+        }
+        buf_deinit(&tail);
+    }
+    if (j->has_cache && !j->p.no_cache && !j->p.on_logits)
+        seqcache_store(&j->cache, job_cache_key(j), j->tokens, j->cache.n_tokens);
+    put_last(e, j, &(Event){.kind = EVENT_DONE, .text = buf_str(&j->text), .finish = f, .stop_string = stop_string});
+}
+
+/* Text of the token as far as it is complete, past the stop scan, into j->text. */
+static bool token_text(Job *j, uint32_t token, Str *matched, Buf *piece) {
+    buf_clear(&j->text);
+    buf_clear(piece);
+    if (!j->model->tok) return false;
+    detok_push(&j->detok, token, piece);
+    return stop_feed(&j->stops, &j->scan, buf_str(piece), &j->text, matched);
+}
+
+static bool put_token(Job *j, const EventToken *token) {
+    if (!j->p.sink.put) return true;
+    Event ev = {.kind = EVENT_TEXT, .request = j->p.request, .choice = j->p.choice, .text = buf_str(&j->text),
+                .tokens = token, .n_tokens = 1, .timings = &j->times};
+    return sink_put(&j->p.sink, &ev);
+}
+
+static size_t token_logprobs(Job *j, const float *logits, uint32_t token, double *chosen) {
+    *chosen = 0;
+    if (j->p.sample.n_logprobs < 0) return 0;
+    TokenLogprob own = {.token = token};
+    size_t k = (size_t)j->p.sample.n_logprobs < LOGPROBS_MAX ? (size_t)j->p.sample.n_logprobs : LOGPROBS_MAX;
+    size_t n = logprobs_top(logits, j->model->arch.vocab, k, j->top, &own);
+    *chosen = own.logprob;
+    return n;
+}
+
+/* One sampled token: finish rules, text, event. */
+static void accept(Engine *e, Job *j, uint32_t token, const float *logits) {
+    Buf piece = {0};
+    Err err = {0};
+    Str matched = STR_NONE;
+    bool eog = !j->p.ignore_eos && model_is_eog(j->model, token), grammar_done = false, ok = true;
+    if (!j->first_token_ns) j->first_token_ns = os_now_ns();
+    double logprob;
+    size_t n_top = token_logprobs(j, logits, token, &logprob);
+    if (j->p.mask_accept) ok = j->p.mask_accept(j->p.mask_ctx, token, &grammar_done, &err);
+    if (!ok) {
+        emit_error(e, j, &err);
+        return;
+    }
+    bool stopped = !eog && token_text(j, token, &matched, &piece);
+    FinishStep step = {.token = token, .is_eog = eog, .stop_string = stopped, .grammar_done = grammar_done,
+                       .text = buf_str(&piece), .n_past = (uint64_t)j->n_tokens + 1,
+                       .elapsed_ms = (uint64_t)ms_between(j->first_token_ns, os_now_ns())};
+    Finish f = finish_check(&j->rules, &j->finish, &step);
+    if (f == FINISH_NONE || finish_keeps_token(f)) {
+        sampler_accept(&j->sampler, token);
+        j->tokens[j->n_tokens++] = token;
+        j->n_generated++;
+        if (!j->text.failed && !piece.failed) {
+            const EventToken ev = {.id = token, .bytes = buf_str(&piece), .logprob = logprob, .top = j->top, .n_top = n_top};
+            if (!put_token(j, &ev)) f = FINISH_CANCELLED;
+        } else {
+            err_nomem(&err, "answer text");
+        }
+    }
+    buf_deinit(&piece);
+    if (err.kind) emit_error(e, j, &err);
+    else if (f != FINISH_NONE) emit_done(e, j, f, matched);
+}
+
+static void sample_row(Engine *e, Job *j) {
+    Err err = {0};
+    uint32_t token;
+    const uint64_t *mask = NULL;
+    bool ok = true;
+    if (j->p.mask) ok = (mask = j->p.mask(j->p.mask_ctx, &err)) != NULL;
+    ok = ok && sampler_sample(&j->sampler, &e->work, e->logits, mask, j->n_tokens, &token, &err);
+    if (ok) accept(e, j, token, e->logits);
+    else emit_error(e, j, &err);
+}
+
+static void score_rows(Engine *e, const Planned *p) {
+    Job *j = p->job;
+    Err err = {0};
+    uint32_t at = j->cache.n_tokens - p->n_rows;
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        bool ok = e->model->be->api->read(e->exec, e->logits_output, p->first_out + i, 1, e->logits, &err);
+        if (ok && !j->p.on_logits(j->p.on_logits_ctx, at + i, e->logits)) ok = err_set(&err, ERR_CANCELLED, "cancelled");
+        if (!ok) {
+            emit_error(e, j, &err);
+            return;
+        }
+    }
+    if (j->cache.n_tokens < j->n_tokens) return;
+    j->first_token_ns = os_now_ns();
+    if (j->rules.max_tokens == 0) emit_done(e, j, FINISH_BUDGET, STR_NONE);
+    else sample_row(e, j);
+}
+
+static void progress(const Job *j) {
+    if (!j->p.sink.put) return;
+    Event ev = {.kind = EVENT_PROGRESS, .request = j->p.request, .choice = j->p.choice, .n_done = j->cache.n_tokens,
+                .n_total = j->n_prompt};
+    if (!sink_put(&j->p.sink, &ev)) job_cancel((Job *)(uintptr_t)j);
+}
+
+void emit_outputs(Engine *e) {
+    for (uint32_t i = 0; i < e->n_plan; i++) {
+        const Planned p = e->plan[i];
+        Err err = {0};
+        if (p.job->cache.n_tokens <= p.job->n_prompt && !p.job->n_generated) progress(p.job);
+        if (p.job->p.on_logits && !p.job->n_generated) {
+            score_rows(e, &p);
+        } else if (p.n_out) {
+            /* The last of its rows: a job that scores on after its prompt wants only that one. */
+            uint32_t row = p.first_out + p.n_out - 1;
+            if (e->model->be->api->read(e->exec, e->logits_output, row, 1, e->logits, &err)) sample_row(e, p.job);
+            else emit_error(e, p.job, &err);
+        }
+    }
+}

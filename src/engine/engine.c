@@ -1,0 +1,168 @@
+#include "engine/engine_private.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/os.h"
+
+EngineOptions engine_options(void) {
+    return (EngineOptions){.n_slots = 1, .prefill_chunk = 512, .k = PLANE_F16, .v = PLANE_F16};
+}
+
+static bool options_check(const EngineOptions *o, Err *err) {
+    if (o->n_slots < 1 || o->n_slots > ENGINE_MAX_SLOTS)
+        return err_set(err, ERR_INPUT, "%u sequences at once; 1 to %d are accepted", o->n_slots, ENGINE_MAX_SLOTS);
+    if (o->prefill_chunk < 1 || o->prefill_chunk > 65536)
+        return err_set(err, ERR_INPUT, "prefill chunk of %u tokens; 1 to 65536 are accepted", o->prefill_chunk);
+    return true;
+}
+
+static bool plan_memory(Engine *e, Err *err) {
+    Model *m = e->model;
+    e->max_rows = e->opt.prefill_chunk > e->opt.n_slots ? e->opt.prefill_chunk : e->opt.n_slots;
+    e->max_out = e->opt.n_slots > ENGINE_SCORE_ROWS ? e->opt.n_slots : ENGINE_SCORE_ROWS;
+    if (e->max_out > e->max_rows) e->max_out = e->max_rows;
+    const BudgetAsk ask = {.n_ctx = e->opt.n_ctx, .n_seqs = e->opt.n_slots, .max_rows = e->max_rows, .max_out = e->max_out,
+                           .k = e->opt.k, .v = e->opt.v};
+    if (!budget_make(m, &ask, &e->budget, err)) return false;
+    if (!e->opt.force && !budget_check(&e->budget, err)) return false;
+    uint64_t limit = m->arch.context ? m->arch.context : UINT32_MAX;
+    e->n_ctx = (uint32_t)(e->budget.n_ctx < limit ? e->budget.n_ctx : limit);
+    return true;
+}
+
+static bool open_parts(Engine *e, Err *err) {
+    Model *m = e->model;
+    if (!options_check(&e->opt, err) || !plan_memory(e, err) || !model_load(m, err)) return false;
+    const BackendApi *api = m->be->api;
+    e->cache.api = api;
+    if (!pagepool_init(&e->cache.pool, e->budget.n_pages, err)) return false;
+    if (!api->planes_new(m->be, m->arch.text, e->opt.k, e->opt.v, e->budget.n_pages, &e->cache.planes, err)) return false;
+    if (!e->opt.no_prefix_cache) {
+        e->cache.tree = prefix_new(&e->cache.pool, e->budget.n_pages + 64, err);
+        if (!e->cache.tree) return false;
+    }
+    if (!api->exec_new(m->be, m->arch.text, m->weights, e->cache.planes, e->max_rows, e->max_out, &e->exec, err)) return false;
+    for (uint32_t i = 0; i < m->arch.text->n_outputs; i++)
+        if (str_eqc(str_c(m->arch.text->outputs[i].name), "logits")) e->logits_output = i;
+    e->step = mem_alloc(step_bytes(e->max_rows, e->max_out, e->opt.n_slots, e->budget.n_pages));
+    e->logits = mem_resize_array(NULL, m->arch.vocab, sizeof *e->logits);
+    if (!e->step || !e->logits) return err_nomem(err, "step");
+    return sample_work_init(&e->work, m->arch.vocab, err);
+}
+
+bool engine_open(Model *m, const EngineOptions *opt, Engine **out, Err *err) {
+    Engine *e = mem_calloc(1, sizeof *e);
+    if (!e) return err_nomem(err, "engine");
+    e->model = m;
+    e->opt = *opt;
+    e->queue_end = &e->queue;
+    if (!open_parts(e, err)) {
+        engine_close(e);
+        return false;
+    }
+    *out = e;
+    return true;
+}
+
+void engine_close(Engine *e) {
+    if (!e) return;
+    while (e->n_running) job_free(e->running[--e->n_running]);
+    for (Job *j = e->queue, *next; j; j = next) {
+        next = j->next;
+        job_free(j);
+    }
+    const BackendApi *api = e->model->be->api;
+    if (e->exec) api->exec_free(e->exec);
+    prefix_free(e->cache.tree);
+    api->planes_free(e->model->be, e->cache.planes);
+    pagepool_deinit(&e->cache.pool);
+    sample_work_deinit(&e->work);
+    mem_free(e->step);
+    mem_free(e->logits);
+    mem_free(e);
+}
+
+uint32_t engine_n_ctx(const Engine *e) { return e->n_ctx; }
+const Budget *engine_budget(const Engine *e) { return &e->budget; }
+const EngineStats *engine_stats(const Engine *e) { return &e->stats; }
+BackExec *engine_exec(Engine *e) { return e->exec; }
+
+void engine_drop_prefixes(Engine *e) {
+    if (e->cache.tree) prefix_clear(e->cache.tree);
+}
+
+void engine_submit(Engine *e, Job *job) {
+    job->next = NULL;
+    *e->queue_end = job;
+    e->queue_end = &job->next;
+}
+
+void engine_requeue(Engine *e, Job *job) {
+    for (uint32_t i = 0; i < e->n_running; i++) {
+        if (e->running[i] != job) continue;
+        memmove(&e->running[i], &e->running[i + 1], (--e->n_running - i) * sizeof(Job *));
+        break;
+    }
+    seqcache_deinit(&job->cache);
+    job->has_cache = false;
+    job->state = JOB_WAITING;
+    job->next = e->queue;
+    if (!e->queue) e->queue_end = &job->next;
+    e->queue = job;
+    e->stats.n_preempted++;
+}
+
+void engine_end(Engine *e, Job *job) {
+    for (uint32_t i = 0; i < e->n_running; i++) {
+        if (e->running[i] != job) continue;
+        memmove(&e->running[i], &e->running[i + 1], (--e->n_running - i) * sizeof(Job *));
+        break;
+    }
+    job->state = JOB_ENDED;
+    job_free(job);
+}
+
+static void drop_cancelled(Engine *e) {
+    for (uint32_t i = e->n_running; i-- > 0;)
+        if (atomic_load(&e->running[i]->cancel)) emit_done(e, e->running[i], FINISH_CANCELLED, STR_NONE);
+    for (Job **at = &e->queue; *at;) {
+        Job *j = *at;
+        if (!atomic_load(&j->cancel)) {
+            at = &j->next;
+            continue;
+        }
+        *at = j->next;
+        if (!*at) e->queue_end = at;
+        emit_done(e, j, FINISH_CANCELLED, STR_NONE);
+    }
+}
+
+/* A lone job's own cancel flag stops a step between two ops; with company a step always runs through. */
+static const atomic_bool *step_cancel(const Engine *e) { return e->n_plan == 1 ? &e->plan[0].job->cancel : NULL; }
+
+bool engine_step(Engine *e) {
+    Err err = {0};
+    drop_cancelled(e);
+    sched_admit(e);
+    if (!sched_make_step(e)) return e->n_running > 0 || e->queue;
+    uint64_t t0 = os_now_ns();
+    mem_guard_begin();
+    bool ok = e->model->be->api->run(e->exec, e->step, step_cancel(e), &err);
+    e->stats.n_guarded_allocs += mem_guard_end();
+    uint64_t t1 = os_now_ns();
+    e->stats.run_ms += (double)(t1 - t0) * 1e-6;
+    e->stats.n_steps++;
+    e->stats.n_rows += e->step->n_rows;
+    if (ok) {
+        emit_outputs(e);
+    } else if (err.kind == ERR_CANCELLED) {
+        /* Its rows were not written: they must not be stored as a prefix. */
+        Planned *p = &e->plan[0];
+        seqcache_trim(&p->job->cache, p->job->cache.n_tokens - p->n_rows);
+    } else {
+        for (uint32_t i = e->n_plan; i-- > 0;) emit_error(e, e->plan[i].job, &err);
+    }
+    e->stats.sample_ms += (double)(os_now_ns() - t1) * 1e-6;
+    return e->n_running > 0 || e->queue;
+}

@@ -1,0 +1,46 @@
+/* model.h: a loaded checkpoint: its description, programs, packed weights, tokenizer. Several engines may share one Model.
+ *
+ *     Model *m;
+ *     if (!model_open(path, &opt, &m, err)) return false;      headers and metadata only: cheap, nothing large is read
+ *     ... budget.h says whether it fits ...
+ *     if (!model_load(m, err)) return false;                   reads and packs the weights
+ *     model_close(m);
+ *
+ * After model_load it is immutable. */
+#ifndef MLXCEL_ENGINE_MODEL_H
+#define MLXCEL_ENGINE_MODEL_H
+
+#include "arch/arch.h"
+#include "backend/backend.h"
+#include "sample/params.h"
+#include "text/tokenizer.h"
+
+typedef struct ModelOptions { /* zero-initialised: defaults */
+    const char *backend; /* NULL: "auto" */
+    BackendOptions be;
+} ModelOptions;
+
+typedef struct Model {
+    Arena arena;
+    Checkpoint *ck;
+    ArchModel arch;
+    Backend *be;
+    BackWeight **weights; /* per program weight; several may be one (tied); NULL before model_load */
+    Tokenizer *tok;       /* NULL: the checkpoint has none; tok_err says why */
+    Err tok_err;
+    uint32_t *eog;        /* tokens that end a generation, from every place that names them, ascending */
+    size_t n_eog;
+    uint64_t weight_bytes; /* packed */
+    double open_ms, load_ms;
+} Model;
+
+bool model_open(const char *path, const ModelOptions *opt, Model **out, Err *err) MUST_CHECK;
+bool model_load(Model *m, Err *err) MUST_CHECK; /* a second call does nothing */
+void model_close(Model *m);                     /* NULL is allowed */
+bool model_is_eog(const Model *m, uint32_t token);
+/* The checkpoint's generation_config over p. */
+bool model_sample_defaults(const Model *m, SampleParams *p, Err *err) MUST_CHECK;
+/* ERR_UNSUPPORTED with the reason when the checkpoint has no tokenizer. */
+bool model_need_tokenizer(const Model *m, Err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,133 @@
+/* Which rows run next. Decode rows always; then prompts share what is left of the step, oldest first. */
+#include <string.h>
+
+#include "base/os.h"
+#include "engine/engine_private.h"
+#include "engine/prefill_plan.h"
+
+static uint32_t pending(const Job *j) { return j->n_tokens - j->cache.n_tokens; }
+
+static bool is_prompt(const Job *j) { return j->cache.n_tokens < j->n_prompt || pending(j) > 1; }
+
+static uint32_t pages_for(uint32_t n_tokens) { return (n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS; }
+
+static bool start(Engine *e, Job *j, Err *err) {
+    if (!seqcache_init(&j->cache, &e->cache, j->max_tokens, err)) return false;
+    j->has_cache = true;
+    if (!j->started_ns) j->started_ns = os_now_ns();
+    if (!j->p.no_cache && !j->p.on_logits) {
+        /* At least one token is evaluated: its logits are what the answer begins with. */
+        uint32_t n = seqcache_adopt(&j->cache, job_cache_key(j), j->tokens, j->n_tokens - 1);
+        if (!j->n_generated) j->times.n_cached = n;
+    }
+    j->state = JOB_RUNNING;
+    j->order = e->n_admitted++;
+    e->running[e->n_running++] = j;
+    return true;
+}
+
+/* Pages that could be had: free ones, and stored prefixes nobody reads. */
+static uint32_t pages_obtainable(const Engine *e) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < e->n_running; i++) used += e->running[i]->cache.n_pages;
+    return used < e->cache.pool.n_pages ? e->cache.pool.n_pages - used : 0;
+}
+
+void sched_admit(Engine *e) {
+    while (e->queue && e->n_running < e->opt.n_slots) {
+        Job *j = e->queue;
+        Err err = {0};
+        /* A prompt begins only when all of it fits beside those that run (alone it always does: job_new checked). */
+        if (e->n_running && pages_for(j->n_tokens + 1) + 1 > pages_obtainable(e)) return;
+        e->queue = j->next;
+        if (!e->queue) e->queue_end = &e->queue;
+        if (j->rules.max_tokens == 0 && !j->p.on_logits) {
+            emit_done(e, j, FINISH_BUDGET, STR_NONE);
+        } else if (!start(e, j, &err)) {
+            emit_error(e, j, &err);
+        }
+    }
+}
+
+/* Room for n rows of a job. When the pool is dry the youngest other job gives its pages back and starts over later: by P1 its
+ * tokens come out the same. */
+static bool reserve(Engine *e, Job *j, uint32_t n) {
+    Err err = {0};
+    for (;;) {
+        if (seqcache_extend(&j->cache, n, &err)) return true;
+        if (err.kind != ERR_BUSY) break;
+        Job *youngest = NULL;
+        for (uint32_t i = 0; i < e->n_running; i++) {
+            Job *o = e->running[i];
+            bool planned = false;
+            for (uint32_t k = 0; k < e->n_plan; k++) planned |= e->plan[k].job == o;
+            if (o != j && !planned && o->order > j->order && (!youngest || o->order > youngest->order)) youngest = o;
+        }
+        if (!youngest) break;
+        engine_requeue(e, youngest);
+    }
+    return false;
+}
+
+static void plan_add(Engine *e, Job *j, uint32_t n_rows, uint32_t *n_out) {
+    bool finishes = j->cache.n_tokens == j->n_tokens; /* counted with the new rows */
+    Planned *p = &e->plan[e->n_plan++];
+    *p = (Planned){.job = j, .n_rows = n_rows, .first_out = *n_out};
+    p->n_out = j->p.on_logits ? n_rows : finishes;
+    *n_out += p->n_out;
+}
+
+/* Running jobs in the order of admission. */
+static Job *nth_oldest(Engine *e, uint64_t above) {
+    Job *best = NULL;
+    for (uint32_t i = 0; i < e->n_running; i++) {
+        Job *j = e->running[i];
+        if (j->order >= above && (!best || j->order < best->order)) best = j;
+    }
+    return best;
+}
+
+static void choose(Engine *e, bool prompts, uint32_t *n_rows, uint32_t *n_out) {
+    uint64_t above = 0;
+    for (Job *j; (j = nth_oldest(e, above)) != NULL; above = j->order + 1) {
+        if (is_prompt(j) != prompts || *n_rows == e->max_rows) continue;
+        uint32_t budget = e->max_rows - *n_rows;
+        if (j->p.on_logits && budget > e->max_out - *n_out) budget = e->max_out - *n_out;
+        uint32_t n = prefill_next(j->cache.n_tokens, j->n_tokens, budget, NULL, 0);
+        if (n == 0 || (*n_out == e->max_out) || !reserve(e, j, n)) continue;
+        plan_add(e, j, n, n_out);
+        *n_rows += n;
+    }
+}
+
+static void write_rows(Engine *e, uint32_t i_seq, const Planned *p, uint32_t *row, uint32_t *out, uint32_t *page) {
+    Job *j = p->job;
+    StepSeq *seq = &step_seqs(e->step)[i_seq];
+    uint32_t slot = j->cache.n_tokens - p->n_rows;
+    *seq = (StepSeq){.first_row = *row, .n_rows = p->n_rows, .first_page = *page, .n_pages = j->cache.n_pages,
+                     .length_class = j->length_class};
+    memcpy(step_pages(e->step) + *page, j->cache.pages, j->cache.n_pages * sizeof(uint32_t));
+    *page += j->cache.n_pages;
+    for (uint32_t i = 0; i < p->n_rows; i++, slot++, (*row)++) {
+        step_rows(e->step)[*row] = (StepRow){.seq = i_seq, .slot = slot, .pos = {(int32_t)slot}, .lo = 0, .hi = slot + 1,
+                                             .source = j->tokens[slot], .adapter = STEP_NO_ADAPTER};
+        if (p->n_rows - i <= p->n_out) step_out_rows(e->step)[(*out)++] = *row;
+    }
+}
+
+bool sched_make_step(Engine *e) {
+    uint32_t n_rows = 0, n_out = 0, n_pages = 0, row = 0, out = 0, page = 0;
+    e->n_plan = 0;
+    choose(e, false, &n_rows, &n_out);
+    choose(e, true, &n_rows, &n_out);
+    if (!e->n_plan) {
+        /* Jobs run but none could get a page: the oldest holds all it can, and the context of the pool is full. */
+        Job *j = nth_oldest(e, 0);
+        if (j) emit_done(e, j, FINISH_CONTEXT, STR_NONE);
+        return false;
+    }
+    for (uint32_t i = 0; i < e->n_plan; i++) n_pages += e->plan[i].job->cache.n_pages;
+    step_layout(e->step, n_rows, n_out, e->n_plan, n_pages);
+    for (uint32_t i = 0; i < e->n_plan; i++) write_rows(e, i, &e->plan[i], &row, &out, &page);
+    return true;
+}
