@@ -1,14 +1,20 @@
 # mlxcel: `make run` (the main job), `make test` (everything a fresh machine can check), `make help` for the rest.
 #
 # Sources are found by wildcard; a folder under src/ is a layer. B is the build directory, FOLDERS the layers to build
-# (a developer working on one layer may say `make unit FOLDERS="base json" B=build/json`).
+# (a developer working on one layer may say `make unit UNIT_ONLY=1 FOLDERS="base json" B=build/json`). Targets for users
+# first install what the build lacks (tools/bootstrap.sh), then call make again: pkg-config's answers must come after that.
 
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 B       ?= build
-FOLDERS ?= base json quant ckpt text chat media hub op stream sample block backend backend/ref backend/cpu cache arch \
-           engine task api
+FOLDERS ?= base json quant ckpt text chat media hub op stream sample sample/grammar block backend backend/ref \
+           backend/cpu cache arch engine task api
 MODE    ?= release
 V       ?= 0
+PREFIX  ?= /usr/local
+JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
+ARCH    := $(shell uname -m)
 
 WARN    := -Wall -Wextra -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wformat=2 $(WERROR)
 # P1 and P2 need predictable arithmetic: no contraction, no reassociation (docs/numerics.md).
@@ -21,12 +27,13 @@ OPT_tsan    := -O1 -g -DMLXCEL_DEBUG -fsanitize=thread
 OPT_fuzz    := -O1 -g -DMLXCEL_DEBUG -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 OPT     := $(OPT_$(MODE))
 
-# pkg-config packages of the default build; tools/bootstrap.sh installs what is missing.
+# pkg-config modules of the default build.
 PKGS    := oniguruma libcurl libedit
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
+SONAME  := libmlxcel.so.$(firstword $(subst ., ,$(VERSION)))
 CFLAGS  := -std=gnu11 $(OPT) $(WARN) $(NUM) -fPIC -fvisibility=hidden -pthread -D_GNU_SOURCE \
            -DMLXCEL_VERSION='"$(VERSION)"' $(INCS) $(PKG_CFLAGS) $(EXTRA_CFLAGS)
 LDLIBS  := $(PKG_LIBS) -lm -pthread
@@ -34,35 +41,161 @@ LDLIBS  := $(PKG_LIBS) -lm -pthread
 # A file compiled for one instruction set carries its name: kern_avx512.c, x_avx2.c, ...
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mfma -mf16c -mavx2 -mbmi2 -mprefer-vector-width=512
 ISA_avx2   := -mavx2 -mfma -mf16c -mbmi2
-isa_flags = $(if $(findstring x86_64,$(shell uname -m)),$(if $(findstring _avx512,$1),$(ISA_avx512),$(if $(findstring _avx2,$1),$(ISA_avx2))))
+isa_flags = $(if $(findstring x86_64,$(ARCH)),$(if $(findstring _avx512,$1),$(ISA_avx512),$(if $(findstring _avx2,$1),$(ISA_avx2))))
 
 SRCS    := $(foreach d,$(FOLDERS),$(filter-out %_test.c %_fuzz.c %.inc.c,$(wildcard src/$d/*.c)))
 TESTS   := $(foreach d,$(FOLDERS),$(wildcard src/$d/*_test.c)) $(if $(UNIT_ONLY),,$(wildcard tests/*_test.c))
 FUZZES  := $(foreach d,$(FOLDERS),$(wildcard src/$d/*_fuzz.c))
+BENCHES := $(filter-out %.inc.c,$(wildcard bench/*.c))
 CLI     := $(wildcard src/cli/*.c)
 SERVER  := $(wildcard src/server/*.c)
+FORMATTED := $(filter-out %_tab.c %_tab.h,$(wildcard $(foreach d,include src/* src/*/* tests bench fuzz examples,$d/*.c $d/*.h)))
 
 obj = $(patsubst %.c,$(B)/%.o,$1)
-LIB     := $(B)/libmlxcel.a
-TEST_BINS := $(patsubst %.c,$(B)/%,$(TESTS))
-FUZZ_BINS := $(patsubst %.c,$(B)/%,$(FUZZES))
+LIB     := $(B)/libcore.a
+PROGRAMS := $(if $(CLI),$(B)/mlxcel) $(if $(SERVER),$(B)/mlxcel-server) $(B)/libmlxcel.a $(B)/libmlxcel.so
+TEST_BINS   := $(patsubst %.c,$(B)/%,$(TESTS))
+FUZZ_BINS   := $(patsubst %.c,$(B)/%,$(FUZZES))
+REPLAY_BINS := $(patsubst %_fuzz.c,$(B)/%_replay,$(FUZZES))
+BENCH_BINS  := $(patsubst %.c,$(B)/%,$(BENCHES))
+SHELL_TESTS := $(wildcard tests/*_test.sh)
 
 .DEFAULT_GOAL := all
 Q := $(if $(filter 1,$(V)),,@)
+# Make again, in parallel unless the caller chose.
+AGAIN = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+BOOTSTRAP := @tools/bootstrap.sh gcc pkg-config $(PKGS)
 
-all: $(B)/mlxcel $(B)/libmlxcel.so $(if $(SERVER),$(B)/mlxcel-server)
+# ---- for users ----
+
+all:
+	$(BOOTSTRAP)
+	$(AGAIN) programs
+
+run:
+	$(BOOTSTRAP) python3
+	$(AGAIN) programs
+	@model="$(MODEL)"; [ -n "$$model" ] || model=$$(tools/get_model.sh) || exit 1; \
+	    exec $(B)/mlxcel run "$$model" -p "$(PROMPT)" $(RUN_ARGS)
+PROMPT ?= In two sentences, why is the sky blue?
+
+test:
+	$(BOOTSTRAP) cmocka python3 xz nm
+	$(AGAIN) programs tests replays
+	$(AGAIN) check
+
+asan tsan:
+	$(BOOTSTRAP) cmocka xz
+	$(AGAIN) MODE=$@ B=$(B)/$@ tests $(if $(filter asan,$@),replays)
+	$(AGAIN) MODE=$@ B=$(B)/$@ check-$@
+
+# Builds the fuzz targets with libFuzzer and lets each run FUZZ_SECONDS (0: build only) from its seeds. What it finds lands
+# in build/fuzz/corpus; a crash stops with the file that causes it.
+fuzz:
+	$(BOOTSTRAP) clang
+	$(AGAIN) MODE=fuzz CC=clang B=$(B)/fuzz fuzzers
+	$(AGAIN) -j1 MODE=fuzz CC=clang B=$(B)/fuzz run-fuzzers
+FUZZ_SECONDS ?= 10
+
+bench:
+	$(BOOTSTRAP)
+	$(AGAIN) programs benches
+	@for b in $(BENCH_BINS); do echo "== $$b"; $$b $(BENCH_ARGS) || exit 1; done
+
+install:
+	$(BOOTSTRAP)
+	$(AGAIN) programs
+	$(AGAIN) -j1 install-files
+
+lint:
+	$(BOOTSTRAP) python3
+	@tools/lint
+
+# format rewrites; format-check only tells, with the first lines that differ.
+format:
+	@tools/bootstrap.sh clang-format
+	@clang-format -i $(FORMATTED)
+format-check:
+	@tools/bootstrap.sh clang-format
+	@clang-format --dry-run -Werror --ferror-limit=3 $(FORMATTED)
+
+tidy:
+	$(BOOTSTRAP) clang-tidy
+	@clang-tidy --quiet $(SRCS) $(CLI) $(SERVER) -- $(CFLAGS)
+
+clean:
+	rm -rf $(B)
+
+help:
+	@echo "make            build/mlxcel, build/mlxcel-server, build/libmlxcel.a, build/libmlxcel.so"
+	@echo "make run        the same, fetch a small model, answer a prompt (MODEL=path PROMPT=text)"
+	@echo "make test       unit tests, end-to-end tests, replay of fuzz seeds, lint"
+	@echo "make asan tsan  the tests under AddressSanitizer and UBSan, under ThreadSanitizer"
+	@echo "make fuzz       libFuzzer on every parser (FUZZ_SECONDS=10 each)"
+	@echo "make bench      benchmarks (BENCH_ARGS=...)"
+	@echo "make install    into DESTDIR and PREFIX ($(PREFIX))"
+	@echo "make lint format format-check tidy clean"
+
+# ---- pieces ----
+
+programs: $(PROGRAMS)
+	@:
 lib: $(LIB)
+	@:
+tests: $(TEST_BINS)
+	@:
+replays: $(REPLAY_BINS)
+	@:
+fuzzers: $(FUZZ_BINS)
+	@:
+benches: $(BENCH_BINS)
+	@:
+
+# unit: the tests beside the code, of the chosen FOLDERS. Test programs run from the repository root.
+unit: $(TEST_BINS)
+	@fail=0; for t in $(TEST_BINS); do $$t || fail=1; done; exit $$fail
+
+check:
+	@B=$(B) CC=$(CC) MAKE=$(MAKE) tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS) $(SHELL_TESTS)
+	@tools/lint
+check-asan:
+	@UBSAN_OPTIONS=print_stacktrace=1 tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS)
+check-tsan: # without address randomisation: gcc 12's ThreadSanitizer cannot map its shadow under newer kernels' defaults
+	@TSAN_OPTIONS=halt_on_error=1 TEST_WRAP="setarch $(ARCH) -R" tools/run_tests.sh $(B)/log $(TEST_BINS)
+
+run-fuzzers:
+	@[ "$(FUZZ_SECONDS)" = 0 ] || for f in $(FUZZ_BINS); do name=$$(basename $$f _fuzz); \
+	    mkdir -p $(B)/corpus/$$name; echo "== $$f"; \
+	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
+	        -artifact_prefix=$(B)/corpus/ $(B)/corpus/$$name tests/fuzz/$$name || exit 1; done
+
+install-files:
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(wildcard $(B)/mlxcel $(B)/mlxcel-server) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 include/mlxcel.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(B)/libmlxcel.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(B)/libmlxcel.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmlxcel.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(PKGS)|' tools/mlxcel.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
 
 $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(call isa_flags,$<) -MMD -MP -c $< -o $@
 
+# Everything, for our own programs and tests.
 $(LIB): $(call obj,$(SRCS))
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(B)/libmlxcel.so: $(call obj,$(SRCS))
-	$(Q)$(CC) $(CFLAGS) -shared -Wl,-soname,libmlxcel.so.0 -o $@ $^ $(LDLIBS)
+# For others: one object in which all but the public functions is local, so that no name of ours can clash with theirs.
+$(B)/libmlxcel.a: $(call obj,$(SRCS))
+	$(Q)$(LD) -r -o $(B)/mlxcel_all.o $^ && objcopy --localize-hidden $(B)/mlxcel_all.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/mlxcel_all.o
+
+$(B)/libmlxcel.so: $(call obj,$(SRCS)) tools/exports.map
+	$(Q)$(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=tools/exports.map -Wl,--no-undefined \
+	    -o $@ $(filter %.o,$^) $(LDLIBS)
 
 $(B)/mlxcel: $(call obj,$(CLI)) $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(call obj,$(CLI)) $(LIB) $(LDLIBS)
@@ -73,13 +206,17 @@ $(B)/mlxcel-server: $(call obj,$(SERVER)) $(LIB)
 $(B)/%_test: $(B)/%_test.o $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS) -lcmocka
 
-# unit: the tests beside the code, of the chosen FOLDERS. Test programs run from the repository root.
-unit: $(TEST_BINS)
-	@fail=0; for t in $(TEST_BINS); do $$t || fail=1; done; exit $$fail
+$(B)/%_fuzz: $(B)/%_fuzz.o $(LIB)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS)
 
-clean:
-	rm -rf $(B)
+$(B)/%_replay: $(B)/%_fuzz.o $(B)/fuzz/replay.o $(LIB)
+	$(Q)$(CC) $(CFLAGS) -o $@ $< $(B)/fuzz/replay.o $(LIB) $(LDLIBS)
 
--include $(patsubst %.o,%.d,$(call obj,$(SRCS) $(TESTS) $(CLI) $(SERVER)))
-.PHONY: all lib unit clean
+$(B)/bench/%: $(B)/bench/%.o $(LIB)
+	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+
+-include $(patsubst %.o,%.d,$(call obj,$(SRCS) $(TESTS) $(FUZZES) $(BENCHES) $(CLI) $(SERVER)))
+.PHONY: all run test asan tsan fuzz bench install lint format format-check tidy clean help programs lib tests replays \
+        fuzzers benches unit check check-asan check-tsan run-fuzzers install-files
+.DELETE_ON_ERROR:
 .SECONDARY:
