@@ -315,8 +315,8 @@ static void python_numbers_on_request(void **state) {
     assert_true(json_is(json_get(doc, "b"), JSON_NUMBER) && !json_f64(json_get(doc, "b"), &d));
     assert_true(str_eqc(json_at(json_get(doc, "a"), 2)->text, "-Infinity"));
     assert_true(json_f64(json_at(json_get(doc, "a"), 3), &d) && d == -1.5);
-    int64_t i;
-    for (size_t k = 0; k < 4; k++) assert_false(json_i64(json_at(json_get(doc, "a"), k), &i));
+    int64_t whole;
+    for (size_t k = 0; k < 4; k++) assert_false(json_i64(json_at(json_get(doc, "a"), k), &whole));
     static const char *const bad[] = {"-NaN", "+Infinity", "nan", "Inf", "-Infinit", "1NaN", "-1x", "1e5x", "--Infinity", "NaNs"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(json_parse(str_c(bad[i]), &opt, &a, &doc, &err));
     arena_deinit(&a);
