@@ -1,0 +1,121 @@
+/* Promise P2 on whole models: every decoder golden that the registry knows, on every backend, against the reference logits
+ * and greedy ids. Goldens lie in $MLXCEL_GOLDEN_DIR (unpacked; the Makefile does it from tests/data/models.tar.xz). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/os.h"
+#include "golden_run.h"
+#include "npy.h"
+
+typedef struct Band {
+    const char *backend;
+    PlaneType kv;
+    double tolerance; /* of max |difference| / rms */
+} Band;
+
+static const Band BANDS[] = {
+    {"ref", PLANE_F32, 1e-3}, {"ref", PLANE_F16, 1e-2}, {"cpu", PLANE_F32, 1e-3}, {"cpu", PLANE_F16, 1e-2},
+};
+
+static const char *golden_dir(void) {
+    const char *dir = getenv("MLXCEL_GOLDEN_DIR");
+    return dir ? dir : "build/goldens";
+}
+
+static bool engine_for(const char *path, const Band *b, Model **m, Engine **e, Err *err) {
+    ModelOptions mo = {.backend = b->backend, .be = {.n_threads = 2}};
+    EngineOptions eo = engine_options();
+    eo.k = eo.v = b->kv;
+    if (!model_open(path, &mo, m, err)) return false;
+    return engine_open(*m, &eo, e, err);
+}
+
+static bool check_logits(Engine *e, const Model *m, const char *path, const Json *golden, const Band *b, Arena *a, Err *err) {
+    char file[4200];
+    Npy want;
+    size_t n;
+    const uint32_t *ids = ids_of(json_at(json_get(golden, "tokens"), 0), a, &n);
+    snprintf(file, sizeof file, "%s/logits.npy", path);
+    if (!npy_load(file, &want, err)) return false;
+    float *got = arena_array(a, float, want.n);
+    bool ok = run_logits(e, m, ids, n, got, err);
+    double off = ok ? max_over_rms(got, want.data, want.n) : 0;
+    npy_free(&want);
+    if (ok && !(off <= b->tolerance)) ok = err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);
+    return ok;
+}
+
+static bool check_greedy(Engine *e, const Model *m, const Json *golden, Arena *a, Err *err) {
+    size_t n, n_new;
+    const uint32_t *ids = ids_of(json_at(json_get(golden, "tokens"), 1), a, &n);
+    const uint32_t *want = ids_of(json_get(golden, "greedy"), a, &n_new);
+    uint32_t *got = arena_array(a, uint32_t, n_new + 1);
+    if (!run_greedy(e, m, ids, n, n_new, got, err)) return false;
+    for (size_t i = 0; i < n_new; i++)
+        if (got[i] != want[i]) return err_set(err, ERR_INTERNAL, "greedy token %zu is %u, not %u", i, got[i], want[i]);
+    return true;
+}
+
+static bool check(const char *path, const Band *b, Err *err) {
+    Arena a = {0};
+    Model *m = NULL;
+    Engine *e = NULL;
+    char file[4200];
+    snprintf(file, sizeof file, "%s/golden.json", path);
+    const Json *golden = json_of(file, &a, err);
+    bool ok = golden && engine_for(path, b, &m, &e, err) && check_logits(e, m, path, golden, b, &a, err) &&
+              check_greedy(e, m, golden, &a, err);
+    engine_close(e);
+    model_close(m);
+    arena_deinit(&a);
+    return ok;
+}
+
+static bool known(const char *path) {
+    Err err = {0};
+    Checkpoint *ck;
+    if (!checkpoint_open(path, &ck, &err)) return false;
+    bool found = arch_find(ck) != NULL;
+    checkpoint_close(ck);
+    return found;
+}
+
+static void goldens_match(void **state) {
+    (void)state;
+    Arena a = {0};
+    Err err = {0};
+    Str *names;
+    size_t n, n_run = 0, n_bad = 0;
+    char dir[2048], path[4096];
+    snprintf(dir, sizeof dir, "%s/decoder", golden_dir());
+    if (!os_list_dir(dir, &a, &names, &n, &err)) fail_msg("%s", err.msg);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%.*s", dir, (int)names[i].n, names[i].p);
+        if (!known(path)) continue;
+        for (size_t b = 0; b < sizeof BANDS / sizeof *BANDS; b++) {
+            const char *only = getenv("MLXCEL_TEST_BACKEND");
+            if (only && !str_eqc(str_c(only), BANDS[b].backend)) continue;
+            err = (Err){0};
+            n_run++;
+            if (check(path, &BANDS[b], &err)) continue;
+            n_bad++;
+            print_error("%.*s on %s, %s cache: %s\n", (int)names[i].n, names[i].p, BANDS[b].backend,
+                        planetype_name(BANDS[b].kv), err.msg);
+        }
+    }
+    print_message("%zu golden runs, %zu bad\n", n_run, n_bad);
+    arena_deinit(&a);
+    assert_true(n_run > 0);
+    assert_int_equal(n_bad, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(goldens_match)};
+    return cmocka_run_group_tests_name("golden_decoder", tests, NULL, NULL);
+}

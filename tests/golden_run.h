@@ -1,0 +1,19 @@
+/* golden_run.h: drives the engine for tests: logits of a token sequence, greedy continuation. */
+#ifndef MLXCEL_TESTS_GOLDEN_RUN_H
+#define MLXCEL_TESTS_GOLDEN_RUN_H
+
+#include "engine/engine.h"
+#include "json/json.h"
+
+/* Logits after each of n tokens, [n][vocab], into out. */
+bool run_logits(Engine *e, const Model *m, const uint32_t *tokens, size_t n, float *out, Err *err) MUST_CHECK;
+/* n_new greedy tokens behind the prompt; end tokens do not stop. */
+bool run_greedy(Engine *e, const Model *m, const uint32_t *tokens, size_t n, size_t n_new, uint32_t *out, Err *err) MUST_CHECK;
+/* An array of ids; the caller frees nothing: it is the arena's. */
+const uint32_t *ids_of(const Json *array, Arena *a, size_t *n);
+/* A whole JSON file. */
+const Json *json_of(const char *path, Arena *a, Err *err);
+/* max |a - b| / rms(b) over n values. */
+double max_over_rms(const float *a, const float *b, size_t n);
+
+#endif
