@@ -35,10 +35,12 @@ static bool parse_json_file(Checkpoint *ck, const char *name, const Json **out, 
     JsonOptions opt = {.python_numbers = true};
     Json *doc = NULL;
     bool ok = checkpoint_read_file(ck, name, MAX_CONFIG_BYTES, &text, err);
-    if (ok && !json_parse(buf_str(&text), &opt, &ck->priv->arena, &doc, err)) ok = err_wrap(err, STR_F "/%s", STR_A(ck->dir), name);
+    if (ok && !json_parse(buf_str(&text), &opt, &ck->priv->arena, &doc, err))
+        ok = err_wrap(err, STR_F "/%s", STR_A(ck->dir), name);
     if (ok && doc->type != JSON_OBJECT) {
-        ok = err_set(err, ERR_INPUT, STR_F "/%s: the outermost value is %s %s, an object is needed", STR_A(ck->dir), name,
-                     doc->type == JSON_ARRAY ? "an" : "a", jsontype_name(doc->type));
+        ok = err_set(err, ERR_INPUT, STR_F "/%s: the outermost value is %s %s, an object is needed",
+                     STR_A(ck->dir), name, doc->type == JSON_ARRAY ? "an" : "a",
+                     jsontype_name(doc->type));
     }
     buf_deinit(&text);
     *out = doc;
@@ -53,7 +55,8 @@ static bool quantization_of(const Json *config, const Json **out, Err *err) {
         const Json *q = json_get(config, keys[i]);
         if (!q || q->type == JSON_NULL) continue;
         if (q->type != JSON_OBJECT) {
-            return err_set(err, ERR_INPUT, "config: %s is a %s, an object is needed", keys[i], jsontype_name(q->type));
+            return err_set(err, ERR_INPUT, "config: %s is a %s, an object is needed", keys[i],
+                           jsontype_name(q->type));
         }
         *out = q;
     }
@@ -61,9 +64,12 @@ static bool quantization_of(const Json *config, const Json **out, Err *err) {
 }
 
 static bool find_quantization(Checkpoint *ck, const Str *names, size_t n_names, Err *err) {
-    static const char *const others[] = {"hf_quant_config.json", "quantize_config.json", "quant_config.json"};
+    static const char *const others[] = {"hf_quant_config.json", "quantize_config.json",
+                                         "quant_config.json"};
     if (!quantization_of(ck->config.json, &ck->quantization, err)) return false;
-    if (!ck->quantization && !quantization_of(json_get(ck->config.json, "text_config"), &ck->quantization, err)) return false;
+    if (!ck->quantization &&
+        !quantization_of(json_get(ck->config.json, "text_config"), &ck->quantization, err))
+        return false;
     ck->quantization_file = ck->quantization ? "config.json" : NULL;
     for (size_t i = 0; !ck->quantization && i < sizeof others / sizeof *others; i++) {
         if (!ckpt_has_name(names, n_names, others[i])) continue;
@@ -104,7 +110,8 @@ static bool files_reserve(Checkpoint *ck, size_t n, Err *err) {
 static bool merge_tensors(Checkpoint *ck, Err *err) {
     struct CheckpointPrivate *p = ck->priv;
     size_t total = 0;
-    for (size_t i = 0; i < ck->n_files; i++) total += p->parts[i] ? p->parts[i]->n_tensors : p->ggufs[i]->n_tensors;
+    for (size_t i = 0; i < ck->n_files; i++)
+        total += p->parts[i] ? p->parts[i]->n_tensors : p->ggufs[i]->n_tensors;
     ck->tensors = p->tensors = mem_alloc(total * sizeof *p->tensors + 1);
     if (!p->tensors || !map_reserve(&p->index, total)) return err_nomem(err, "tensor table");
     for (size_t i = 0; i < ck->n_files; i++) {
@@ -116,8 +123,9 @@ static bool merge_tensors(Checkpoint *ck, Err *err) {
             t->i_file = (int)i;
             uint64_t other;
             if (map_get(&p->index, t->name, &other)) {
-                return err_set(err, ERR_CORRUPT, "tensor " STR_F " is both in " STR_F " and in " STR_F, STR_A(t->name),
-                               STR_A(p->files[p->tensors[other].i_file]), STR_A(p->files[i]));
+                return err_set(
+                    err, ERR_CORRUPT, "tensor " STR_F " is both in " STR_F " and in " STR_F,
+                    STR_A(t->name), STR_A(p->files[p->tensors[other].i_file]), STR_A(p->files[i]));
             }
             if (!map_put(&p->index, t->name, ck->n_tensors)) return err_nomem(err, "tensor table");
             ck->n_tensors++;
@@ -133,8 +141,9 @@ static bool check_index(const Checkpoint *ck, const CkptIndex *index, Err *err) 
         const MapEntry *e = &index->tensor_file.entries[i];
         const CkptTensor *t = checkpoint_find(ck, e->key);
         if (!t || t->i_file != (int)e->value) {
-            return err_set(err, ERR_CORRUPT, "tensor " STR_F " is not in " STR_F ", where the index has it", STR_A(e->key),
-                           STR_A(ck->files[e->value]));
+            return err_set(err, ERR_CORRUPT,
+                           "tensor " STR_F " is not in " STR_F ", where the index has it",
+                           STR_A(e->key), STR_A(ck->files[e->value]));
         }
     }
     return true;
@@ -149,7 +158,8 @@ static bool open_safetensors(Checkpoint *ck, const CkptIndex *index, Err *err) {
         if (!name) return err_nomem(err, "list of weight files");
         if (!join(ck, name, path, err)) return false;
         if (!safetensors_open(path, &p->parts[i], err)) {
-            if (err && err->kind == ERR_NOT_FOUND) err_wrap(err, "a link that leads nowhere (an unfinished download?)");
+            if (err && err->kind == ERR_NOT_FOUND)
+                err_wrap(err, "a link that leads nowhere (an unfinished download?)");
             return false;
         }
         ck->n_files = p->n_open = i + 1;
@@ -165,15 +175,16 @@ static bool split_name(Str path, Str *stem, uint64_t *no, uint64_t *count) {
     if (path.n <= TAIL || !str_ends(path, STR(".gguf"))) return false;
     Str tail = str_from(path, path.n - TAIL);
     *stem = str_slice(path, 0, path.n - TAIL);
-    return tail.p[0] == '-' && str_eq(str_slice(tail, 6, 10), STR("-of-")) && str_to_u64(str_slice(tail, 1, 6), no) &&
-           str_to_u64(str_slice(tail, 10, 15), count);
+    return tail.p[0] == '-' && str_eq(str_slice(tail, 6, 10), STR("-of-")) &&
+           str_to_u64(str_slice(tail, 1, 6), no) && str_to_u64(str_slice(tail, 10, 15), count);
 }
 
 static bool split_int(const Gguf *g, const char *key, int64_t dflt, int64_t *out, Err *err) {
     const GgufValue *v = gguf_get(g, key);
     *out = dflt;
     if (!v || gguf_int(v, out)) return true;
-    return err_set(err, ERR_CORRUPT, STR_F ": %s is of type %s, an integer is needed", STR_A(g->path), key, gguftype_name(v->type));
+    return err_set(err, ERR_CORRUPT, STR_F ": %s is of type %s, an integer is needed",
+                   STR_A(g->path), key, gguftype_name(v->type));
 }
 
 static bool open_gguf_part(Checkpoint *ck, const char *path, size_t i, Err *err) {
@@ -192,19 +203,25 @@ static bool open_other_parts(Checkpoint *ck, int64_t count, Err *err) {
     Str stem, first = p->files[0];
     uint64_t no, of;
     if (!split_name(first, &stem, &no, &of) || no != 1 || of != (uint64_t)count) {
-        return err_set(err, ERR_INPUT, STR_F " is part 1 of %" PRId64 ", its name should end in -00001-of-%05" PRId64 ".gguf",
+        return err_set(err, ERR_INPUT,
+                       STR_F " is part 1 of %" PRId64
+                             ", its name should end in -00001-of-%05" PRId64 ".gguf",
                        STR_A(first), count, count);
     }
     for (int64_t i = 1; i < count; i++) {
         char path[MAX_PATH];
         int64_t number, total;
-        int n = snprintf(path, sizeof path, "%.*s-%05" PRId64 "-of-%05" PRId64 ".gguf", (int)stem.n, stem.p, i + 1, count);
-        if (n < 0 || n >= MAX_PATH) return err_set(err, ERR_LIMIT, "path too long: " STR_F, STR_A(first));
+        int n = snprintf(path, sizeof path, "%.*s-%05" PRId64 "-of-%05" PRId64 ".gguf", (int)stem.n,
+                         stem.p, i + 1, count);
+        if (n < 0 || n >= MAX_PATH)
+            return err_set(err, ERR_LIMIT, "path too long: " STR_F, STR_A(first));
         if (!open_gguf_part(ck, path, (size_t)i, err)) return false;
         if (!split_int(p->ggufs[i], "split.no", -1, &number, err)) return false;
         if (!split_int(p->ggufs[i], "split.count", -1, &total, err)) return false;
         if (number != i || total != count) {
-            return err_set(err, ERR_CORRUPT, "%s says it is part %" PRId64 " of %" PRId64 ", by its name it is part %" PRId64 " of %" PRId64,
+            return err_set(err, ERR_CORRUPT,
+                           "%s says it is part %" PRId64 " of %" PRId64
+                           ", by its name it is part %" PRId64 " of %" PRId64,
                            path, number + 1, total, i + 1, count);
         }
     }
@@ -221,16 +238,20 @@ static bool open_gguf_set(Checkpoint *ck, const char *path, Err *err) {
         return false;
     }
     if (count < 0 || count > CKPT_MAX_FILES) {
-        return err_set(err, ERR_LIMIT, "%s: split.count is %" PRId64 ", up to %d is accepted", path, count, CKPT_MAX_FILES);
+        return err_set(err, ERR_LIMIT, "%s: split.count is %" PRId64 ", up to %d is accepted", path,
+                       count, CKPT_MAX_FILES);
     }
     if (no != 0) {
-        return err_set(err, ERR_INPUT, "%s is part %" PRId64 " of %" PRId64 ", the first part is needed", path, no + 1, count);
+        return err_set(err, ERR_INPUT,
+                       "%s is part %" PRId64 " of %" PRId64 ", the first part is needed", path,
+                       no + 1, count);
     }
     if (count > 1 && !open_other_parts(ck, count, err)) return false;
     if (!merge_tensors(ck, err)) return false;
     if (n_tensors >= 0 && (uint64_t)n_tensors != ck->n_tensors) {
-        return err_set(err, ERR_CORRUPT, "%s: split.tensors.count is %" PRId64 ", the parts hold %zu tensors", path, n_tensors,
-                       ck->n_tensors);
+        return err_set(err, ERR_CORRUPT,
+                       "%s: split.tensors.count is %" PRId64 ", the parts hold %zu tensors", path,
+                       n_tensors, ck->n_tensors);
     }
     return true;
 }
@@ -239,15 +260,19 @@ static bool open_gguf(Checkpoint *ck, const char *path, Err *err) {
     if (!open_gguf_set(ck, path, err)) return false;
     Gguf *g = ck->priv->ggufs[0];
     Str arch;
-    if (!gguf_str(gguf_get(g, "general.architecture"), &arch) || !arch.n || arch.n > MAX_ARCH_NAME) {
-        return err_set(err, ERR_CORRUPT, "%s: general.architecture, a name of 1 to %d bytes, is missing", path, MAX_ARCH_NAME);
+    if (!gguf_str(gguf_get(g, "general.architecture"), &arch) || !arch.n ||
+        arch.n > MAX_ARCH_NAME) {
+        return err_set(err, ERR_CORRUPT,
+                       "%s: general.architecture, a name of 1 to %d bytes, is missing", path,
+                       MAX_ARCH_NAME);
     }
     ck->kind = CKPT_GGUF;
     ck->config = ck->generation = (Config){.gguf = g, .model_type = arch};
     return true;
 }
 
-/* A directory without config.json may hold a GGUF instead: one file, or one split set. NULL: it does not. */
+/* A directory without config.json may hold a GGUF instead: one file, or one split set. NULL: it
+ * does not. */
 static const char *sole_gguf(const Str *names, size_t n_names) {
     const char *found = NULL;
     for (size_t i = 0; i < n_names; i++) {
@@ -268,11 +293,13 @@ static bool open_dir(Checkpoint *ck, Err *err) {
     CkptIndex index = {0};
     char path[MAX_PATH];
     bool ok = os_list_dir(ck->dir.p, &scratch, &names, &n_names, err);
-    const char *gguf = ok && !ckpt_has_name(names, n_names, "config.json") ? sole_gguf(names, n_names) : NULL;
+    const char *gguf =
+        ok && !ckpt_has_name(names, n_names, "config.json") ? sole_gguf(names, n_names) : NULL;
     if (gguf) {
         ok = join(ck, gguf, path, err) && open_gguf(ck, path, err);
     } else if (ok) {
-        ok = read_configs(ck, names, n_names, err) && ckpt_index_find(ck->dir.p, names, n_names, &scratch, &index, err) &&
+        ok = read_configs(ck, names, n_names, err) &&
+             ckpt_index_find(ck->dir.p, names, n_names, &scratch, &index, err) &&
              open_safetensors(ck, &index, err);
     }
     ckpt_index_deinit(&index);
@@ -296,7 +323,8 @@ static bool open_path(Checkpoint *ck, const char *path, Err *err) {
     if (!set_paths(ck, path, is_dir, err)) return false;
     if (is_dir) return open_dir(ck, err);
     if (str_ends(ck->path, STR(".safetensors")) || str_ends(ck->path, STR(".json"))) {
-        return err_set(err, ERR_INPUT, "%s: give the directory that holds it, with config.json", path);
+        return err_set(err, ERR_INPUT, "%s: give the directory that holds it, with config.json",
+                       path);
     }
     return open_gguf(ck, path, err);
 }
@@ -335,9 +363,12 @@ const CkptTensor *checkpoint_find(const Checkpoint *ck, Str name) {
     return map_get(&ck->priv->index, name, &i) ? &ck->tensors[i] : NULL;
 }
 
-bool checkpoint_read(const Checkpoint *ck, const CkptTensor *t, uint64_t from, void *out, size_t n, Err *err) {
+bool checkpoint_read(const Checkpoint *ck, const CkptTensor *t, uint64_t from, void *out, size_t n,
+                     Err *err) {
     if (from > t->n_bytes || n > t->n_bytes - from) {
-        return err_set(err, ERR_INTERNAL, "bytes %" PRIu64 " to %" PRIu64 " of tensor " STR_F " were asked for, it has %" PRIu64,
+        return err_set(err, ERR_INTERNAL,
+                       "bytes %" PRIu64 " to %" PRIu64 " of tensor " STR_F
+                       " were asked for, it has %" PRIu64,
                        from, from + n, STR_A(t->name), t->n_bytes);
     }
     if (os_file_read_at(ck->priv->fds[t->i_file], t->offset + from, out, n, err)) return true;
@@ -357,8 +388,10 @@ static bool leads_outside(const char *name) {
     return false;
 }
 
-bool checkpoint_read_file(const Checkpoint *ck, const char *name, size_t max_bytes, Buf *out, Err *err) {
+bool checkpoint_read_file(const Checkpoint *ck, const char *name, size_t max_bytes, Buf *out,
+                          Err *err) {
     char path[MAX_PATH];
-    if (leads_outside(name)) return err_set(err, ERR_INPUT, "\"%s\" is not a name inside " STR_F, name, STR_A(ck->dir));
+    if (leads_outside(name))
+        return err_set(err, ERR_INPUT, "\"%s\" is not a name inside " STR_F, name, STR_A(ck->dir));
     return join(ck, name, path, err) && os_read_file(path, max_bytes, out, err);
 }

@@ -1,5 +1,6 @@
-/* What lies at a path: shards with and without an index, split GGUF sets, side files, quantization settings; files that are
- * missing, misnumbered or shrink while open; exhausted memory. The malformed directories are ckpt_malformed_test.c's. */
+/* What lies at a path: shards with and without an index, split GGUF sets, side files,
+ * quantization settings; files that are missing, misnumbered or shrink while open; exhausted
+ * memory. The malformed directories are ckpt_malformed_test.c's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -19,11 +20,14 @@ static int fresh(void **state) {
     return mkdir(dir, 0777);
 }
 
-static void put(const char *name, const char *text) { assert_true(os_write_file(fx_path(dir, name), str_c(text), NULL)); }
+static void put(const char *name, const char *text) {
+    assert_true(os_write_file(fx_path(dir, name), str_c(text), NULL));
+}
 
 static void put_shard(const char *name, const char *tensor) {
     char header[200];
-    snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", tensor);
+    snprintf(header, sizeof header,
+             "{\"%s\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}", tensor);
     assert_true(fx_safetensors_write(fx_path(dir, name), header, 8));
 }
 
@@ -38,7 +42,8 @@ static void open_fails(const char *path, ErrKind kind, const char *message) {
     Checkpoint *ck;
     Err err = {0};
     if (checkpoint_open(path, &ck, &err)) fail_msg("%s: opened", path);
-    if (err.kind != kind || !strstr(err.msg, message)) fail_msg("%s: %s", errkind_name(err.kind), err.msg);
+    if (err.kind != kind || !strstr(err.msg, message))
+        fail_msg("%s: %s", errkind_name(err.kind), err.msg);
 }
 
 static void one_file(void **state) {
@@ -46,13 +51,16 @@ static void one_file(void **state) {
     put("config.json", "{\"model_type\":\"llama\",\"hidden_size\":2}");
     put_shard("model.safetensors", "w");
     Checkpoint *ck = open_ok(dir);
-    assert_true(ck->kind == CKPT_SAFETENSORS && ck->n_tensors == 1 && ck->n_files == 1 && ck->tensor_bytes == 8);
-    assert_true(str_eqc(ck->config.model_type, "llama") && !ck->generation.json && !ck->quantization);
+    assert_true(ck->kind == CKPT_SAFETENSORS && ck->n_tensors == 1 && ck->n_files == 1 &&
+                ck->tensor_bytes == 8);
+    assert_true(str_eqc(ck->config.model_type, "llama") && !ck->generation.json &&
+                !ck->quantization);
     const CkptTensor *t = checkpoint_find(ck, STR("w"));
     unsigned char bytes[8];
     Err err = {0};
     assert_true(checkpoint_read(ck, t, 2, bytes, 6, &err) && bytes[0] == 2 && bytes[5] == 7);
-    assert_false(checkpoint_read(ck, t, 4, bytes, 5, &err) || checkpoint_read(ck, t, UINT64_MAX, bytes, 2, &err));
+    assert_false(checkpoint_read(ck, t, 4, bytes, 5, &err) ||
+                 checkpoint_read(ck, t, UINT64_MAX, bytes, 2, &err));
     assert_null(checkpoint_find(ck, STR("v")));
     checkpoint_drop_cache(ck, t);
     checkpoint_close(ck);
@@ -64,18 +72,29 @@ static void shards_by_index(void **state) {
     put_shard("model-00001-of-00002.safetensors", "a");
     put_shard("model-00002-of-00002.safetensors", "b");
     put_shard("other.safetensors", "c"); /* not in the index: not read */
-    put("model.safetensors.index.json", "{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\",\"a\":\"model-00001-of-00002.safetensors\"}}");
+    put("model.safetensors.index.json",
+        "{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\",\"a\":\"model-00001-of-00002."
+        "safetensors\"}}");
     Checkpoint *ck = open_ok(dir);
     assert_true(ck->n_files == 2 && ck->n_tensors == 2 && !checkpoint_find(ck, STR("c")));
-    assert_true(str_ends(ck->files[checkpoint_find(ck, STR("a"))->i_file], STR("model-00001-of-00002.safetensors")));
+    assert_true(str_ends(ck->files[checkpoint_find(ck, STR("a"))->i_file],
+                         STR("model-00001-of-00002.safetensors")));
     checkpoint_close(ck);
-    put("model.safetensors.index.json", "{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\",\"b\":\"other.safetensors\"}}");
+    put("model.safetensors.index.json", "{\"weight_map\":{\"b\":\"model-00002-of-00002."
+                                        "safetensors\",\"b\":\"other.safetensors\"}}");
     open_fails(dir, ERR_CORRUPT, "has tensor b twice");
     put("model.safetensors.index.json", "{\"weight_map\":{\"x\":\"other.safetensors\"}}");
     open_fails(dir, ERR_CORRUPT, "tensor x is not in");
     put("model.safetensors.index.json", "{\"weight_map\":{\"x\":\"model-00003.safetensors\"}}");
     open_fails(dir, ERR_NOT_FOUND, "model-00003.safetensors, which is not there");
-    static const char *const bad[] = {"../x.safetensors", "/x.safetensors", ".x.safetensors", "a/b.safetensors", "x.bin", "a\\\\b.safetensors", "x\\u0000.safetensors", ""};
+    static const char *const bad[] = {"../x.safetensors",
+                                      "/x.safetensors",
+                                      ".x.safetensors",
+                                      "a/b.safetensors",
+                                      "x.bin",
+                                      "a\\\\b.safetensors",
+                                      "x\\u0000.safetensors",
+                                      ""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[200];
         snprintf(text, sizeof text, "{\"weight_map\":{\"x\":\"%s\"}}", bad[i]);
@@ -129,7 +148,8 @@ static void hub_links_are_followed(void **state) {
     put_shard("blobs/w", "t");
     assert_int_equal(symlink("../../blobs/c", fx_path(dir, "snapshots/1/config.json")), 0);
     assert_int_equal(symlink("../../blobs/w", fx_path(dir, "snapshots/1/model-1.safetensors")), 0);
-    put("snapshots/1/model.safetensors.index.json", "{\"weight_map\":{\"t\":\"model-1.safetensors\"}}");
+    put("snapshots/1/model.safetensors.index.json",
+        "{\"weight_map\":{\"t\":\"model-1.safetensors\"}}");
     Checkpoint *ck = open_ok(fx_path(dir, "snapshots/1"));
     assert_true(checkpoint_find(ck, STR("t")) && str_eqc(ck->config.model_type, "x"));
     checkpoint_close(ck);
@@ -137,7 +157,8 @@ static void hub_links_are_followed(void **state) {
 
 static void side_files(void **state) {
     (void)state;
-    put("config.json", "{\"quantization\":null,\"quantization_config\":{\"quant_method\":\"gptq\"}}");
+    put("config.json",
+        "{\"quantization\":null,\"quantization_config\":{\"quant_method\":\"gptq\"}}");
     put("generation_config.json", "{\"temperature\":0.5}");
     put("tokenizer.json", "{}");
     assert_int_equal(mkdir(fx_path(dir, "1_Pooling"), 0777), 0);
@@ -149,7 +170,8 @@ static void side_files(void **state) {
     double d = 0;
     assert_true(config_float(&ck->generation, "temperature", 1, 0, 2, &d, &err) && d == 0.5);
     assert_true(str_eqc(json_get(ck->quantization, "quant_method")->text, "gptq"));
-    assert_true(checkpoint_read_file(ck, "tokenizer.json", 100, &text, &err) && str_eqc(buf_str(&text), "{}"));
+    assert_true(checkpoint_read_file(ck, "tokenizer.json", 100, &text, &err) &&
+                str_eqc(buf_str(&text), "{}"));
     assert_true(checkpoint_read_file(ck, "1_Pooling/config.json", 100, &text, &err));
     assert_false(checkpoint_read_file(ck, "none", 100, &text, &err));
     assert_int_equal(err.kind, ERR_NOT_FOUND);
@@ -172,7 +194,8 @@ static void quantization_settings_are_found(void **state) {
     put("quantize_config.json", "{\"bits\":4}");
     put("config.json", "{}");
     Checkpoint *ck = open_ok(dir);
-    assert_true(json_get(ck->quantization, "bits") && !strcmp(ck->quantization_file, "quantize_config.json"));
+    assert_true(json_get(ck->quantization, "bits") &&
+                !strcmp(ck->quantization_file, "quantize_config.json"));
     checkpoint_close(ck);
     put("hf_quant_config.json", "{\"producer\":{},\"quantization\":{\"quant_algo\":\"FP8\"}}");
     ck = open_ok(dir);
@@ -180,13 +203,15 @@ static void quantization_settings_are_found(void **state) {
     checkpoint_close(ck);
     put("config.json", "{\"text_config\":{\"quantization\":{\"bits\":8}}}");
     ck = open_ok(dir);
-    assert_true(!strcmp(ck->quantization_file, "config.json") && json_get(ck->quantization, "bits"));
+    assert_true(!strcmp(ck->quantization_file, "config.json") &&
+                json_get(ck->quantization, "bits"));
     checkpoint_close(ck);
     put("config.json", "{\"quantization\":\"4bit\"}");
     open_fails(dir, ERR_INPUT, "config: quantization is a string, an object is needed");
 }
 
-static void put_part(const char *name, uint16_t no, uint16_t count, int32_t n_tensors, const char *tensor) {
+static void put_part(const char *name, uint16_t no, uint16_t count, int32_t n_tensors,
+                     const char *tensor) {
     GgufFixture f = {0};
     if (no == 0) fx_key_str(&f, "general.architecture", "llama");
     fx_key(&f, "split.no", GGUF_U16, &no, 2);
@@ -207,14 +232,17 @@ static void split_gguf(void **state) {
     Checkpoint *ck = open_ok(first);
     float x[4];
     bool tied;
-    assert_true(ck->kind == CKPT_GGUF && ck->n_files == 3 && ck->n_tensors == 3 && str_eqc(ck->config.model_type, "llama"));
-    assert_true(checkpoint_read(ck, checkpoint_find(ck, STR("b")), 0, x, 16, NULL) && x[0] == 10 && x[3] == 13);
+    assert_true(ck->kind == CKPT_GGUF && ck->n_files == 3 && ck->n_tensors == 3 &&
+                str_eqc(ck->config.model_type, "llama"));
+    assert_true(checkpoint_read(ck, checkpoint_find(ck, STR("b")), 0, x, 16, NULL) && x[0] == 10 &&
+                x[3] == 13);
     assert_true(config_bool(&ck->config, "tie_word_embeddings", true, &tied, NULL) && !tied);
     checkpoint_close(ck);
     ck = open_ok(dir); /* a directory that holds just this set */
     assert_int_equal(ck->n_tensors, 3);
     checkpoint_close(ck);
-    open_fails(fx_path(dir, "m-00002-of-00003.gguf"), ERR_INPUT, "part 2 of 3, the first part is needed");
+    open_fails(fx_path(dir, "m-00002-of-00003.gguf"), ERR_INPUT,
+               "part 2 of 3, the first part is needed");
     put_part("m-00002-of-00003.gguf", 2, 3, 3, "b");
     open_fails(first, ERR_CORRUPT, "says it is part 3 of 3, by its name it is part 2");
     put_part("m-00002-of-00003.gguf", 1, 3, 3, "a");
@@ -251,7 +279,8 @@ static void no_memory_is_an_error(void **state) {
     put("generation_config.json", "{\"a\":[1]}");
     put_shard("model-1.safetensors", "a");
     put_shard("model-2.safetensors", "b");
-    put("model.safetensors.index.json", "{\"weight_map\":{\"b\":\"model-2.safetensors\",\"\\u0061\":\"model-1.safetensors\"}}");
+    put("model.safetensors.index.json",
+        "{\"weight_map\":{\"b\":\"model-2.safetensors\",\"\\u0061\":\"model-1.safetensors\"}}");
     put_part("m-00001-of-00002.gguf", 0, 2, 2, "a");
     put_part("m-00002-of-00002.gguf", 1, 2, 2, "b");
     const char *paths[] = {dir, fx_path(dir, "m-00001-of-00002.gguf")};
@@ -264,8 +293,10 @@ static void no_memory_is_an_error(void **state) {
             mem_fail_after(n);
             ok = checkpoint_open(paths[k], &ck, &err);
             mem_fail_after(-1);
-            if (ok) checkpoint_close(ck);
-            else assert_int_equal(err.kind, ERR_NOMEM);
+            if (ok)
+                checkpoint_close(ck);
+            else
+                assert_int_equal(err.kind, ERR_NOMEM);
         }
     }
 }

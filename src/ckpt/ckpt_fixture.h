@@ -25,21 +25,27 @@ static inline void fx_text(Buf *b, const char *s) {
     buf_put(b, str_c(s));
 }
 
-static inline void fx_key(GgufFixture *f, const char *key, GgufType type, const void *value, size_t n) {
+static inline void fx_key(GgufFixture *f, const char *key, GgufType type, const void *value,
+                          size_t n) {
     fx_text(&f->keys, key);
     fx_u32(&f->keys, type);
     fx_put(&f->keys, value, n);
     f->n_keys++;
 }
 
-static inline void fx_key_u32(GgufFixture *f, const char *key, uint32_t v) { fx_key(f, key, GGUF_U32, &v, 4); }
-static inline void fx_key_f32(GgufFixture *f, const char *key, float v) { fx_key(f, key, GGUF_F32, &v, 4); }
+static inline void fx_key_u32(GgufFixture *f, const char *key, uint32_t v) {
+    fx_key(f, key, GGUF_U32, &v, 4);
+}
+static inline void fx_key_f32(GgufFixture *f, const char *key, float v) {
+    fx_key(f, key, GGUF_F32, &v, 4);
+}
 static inline void fx_key_str(GgufFixture *f, const char *key, const char *v) {
     fx_key(f, key, GGUF_STRING, NULL, 0);
     fx_text(&f->keys, v);
 }
 
-static inline void fx_key_array(GgufFixture *f, const char *key, GgufType element, uint64_t n, const void *p, size_t n_bytes) {
+static inline void fx_key_array(GgufFixture *f, const char *key, GgufType element, uint64_t n,
+                                const void *p, size_t n_bytes) {
     fx_key(f, key, GGUF_ARRAY, NULL, 0);
     fx_u32(&f->keys, element);
     fx_u64(&f->keys, n);
@@ -47,7 +53,8 @@ static inline void fx_key_array(GgufFixture *f, const char *key, GgufType elemen
 }
 
 /* An f32 matrix [rows, cols]; rows 0 gives a vector. Elements count up from `first`. */
-static inline void fx_tensor(GgufFixture *f, const char *name, uint64_t rows, uint64_t cols, float first) {
+static inline void fx_tensor(GgufFixture *f, const char *name, uint64_t rows, uint64_t cols,
+                             float first) {
     fx_text(&f->tensors, name);
     fx_u32(&f->tensors, rows ? 2 : 1);
     fx_u64(&f->tensors, cols);

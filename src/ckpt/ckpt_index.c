@@ -27,12 +27,17 @@ static bool is_plain_name(Str name) {
 }
 
 /* The position of a file name, which is appended when new. files_of maps names to positions. */
-static bool file_position(Map *files_of, Str name, CkptIndex *out, Arena *a, uint64_t *position, Err *err) {
+static bool file_position(Map *files_of, Str name, CkptIndex *out, Arena *a, uint64_t *position,
+                          Err *err) {
     if (map_get(files_of, name, position)) return true;
     if (!is_plain_name(name)) {
-        return err_set(err, ERR_CORRUPT, "weight_map names the file \"" STR_F "\", a plain *.safetensors name is needed", STR_A(name));
+        return err_set(err, ERR_CORRUPT,
+                       "weight_map names the file \"" STR_F
+                       "\", a plain *.safetensors name is needed",
+                       STR_A(name));
     }
-    if (out->n_files == CKPT_MAX_FILES) return err_set(err, ERR_LIMIT, "weight_map names more than %d files", CKPT_MAX_FILES);
+    if (out->n_files == CKPT_MAX_FILES)
+        return err_set(err, ERR_LIMIT, "weight_map names more than %d files", CKPT_MAX_FILES);
     Str copy = arena_dup(a, name);
     if (!copy.p || !map_put(files_of, copy, out->n_files)) return err_nomem(err, "index of shards");
     *position = out->n_files;
@@ -48,7 +53,8 @@ static bool parse_weight_map(JsonReader *r, Map *files_of, Arena *a, CkptIndex *
         uint64_t position;
         if (t.event == JSON_EV_OBJECT_END) return true;
         if (!json_token_str(&t, a, &name, err)) return false;
-        if (!json_expect(r, &t, JSON_EV_STRING, "the file of a tensor in weight_map", err)) return false;
+        if (!json_expect(r, &t, JSON_EV_STRING, "the file of a tensor in weight_map", err))
+            return false;
         if (!json_token_str(&t, a, &file, err)) return false;
         if (!file_position(files_of, file, out, a, &position, err)) return false;
         if (map_find(&out->tensor_file, name)) {
@@ -93,7 +99,8 @@ bool ckpt_index_parse(Str text, Arena *a, CkptIndex *out, Err *err) {
     return ok;
 }
 
-static bool read_index(const char *dir, const Str *names, size_t n_names, Arena *a, CkptIndex *out, Err *err) {
+static bool read_index(const char *dir, const Str *names, size_t n_names, Arena *a, CkptIndex *out,
+                       Err *err) {
     char path[4096];
     Buf text = {.max = MAX_INDEX_BYTES};
     snprintf(path, sizeof path, "%s/%s", dir, index_name);
@@ -102,7 +109,8 @@ static bool read_index(const char *dir, const Str *names, size_t n_names, Arena 
     buf_deinit(&text);
     for (size_t i = 0; ok && i < out->n_files; i++) {
         if (ckpt_has_name(names, n_names, out->files[i].p)) continue;
-        ok = err_set(err, ERR_NOT_FOUND, "%s names " STR_F ", which is not there (an unfinished download?)", path,
+        ok = err_set(err, ERR_NOT_FOUND,
+                     "%s names " STR_F ", which is not there (an unfinished download?)", path,
                      STR_A(out->files[i]));
     }
     return ok;
@@ -114,16 +122,20 @@ static bool check_numbered(const char *dir, const CkptIndex *index, Err *err) {
         Str name = index->files[i];
         uint64_t total;
         size_t of = str_rfind(name, STR("-of-"));
-        if (of == STR_NPOS || !str_to_u64(str_slice(name, of + 4, name.n - strlen(".safetensors")), &total)) continue;
+        if (of == STR_NPOS ||
+            !str_to_u64(str_slice(name, of + 4, name.n - strlen(".safetensors")), &total))
+            continue;
         Str stem = str_slice(name, 0, str_rfind(str_slice(name, 0, of), STR("-")));
         uint64_t same = 0;
         for (size_t k = 0; k < index->n_files; k++) {
             Str rest = str_from(index->files[k], stem.n);
-            same += str_starts(index->files[k], stem) && str_find(rest, str_from(name, of), 0) != STR_NPOS;
+            same += str_starts(index->files[k], stem) &&
+                    str_find(rest, str_from(name, of), 0) != STR_NPOS;
         }
         if (same != total) {
-            return err_set(err, ERR_NOT_FOUND, "%s has %zu of the %llu files that " STR_F " belongs to", dir, (size_t)same,
-                           (unsigned long long)total, STR_A(name));
+            return err_set(err, ERR_NOT_FOUND,
+                           "%s has %zu of the %llu files that " STR_F " belongs to", dir,
+                           (size_t)same, (unsigned long long)total, STR_A(name));
         }
     }
     return true;
@@ -132,13 +144,16 @@ static bool check_numbered(const char *dir, const CkptIndex *index, Err *err) {
 static size_t collect(const Str *names, size_t n, Str prefix, CkptIndex *out) {
     for (size_t i = 0; i < n && out->n_files < CKPT_MAX_FILES; i++) {
         bool adapter = str_starts(names[i], STR("adapter"));
-        if (is_plain_name(names[i]) && str_starts(names[i], prefix) && !adapter) out->files[out->n_files++] = names[i];
+        if (is_plain_name(names[i]) && str_starts(names[i], prefix) && !adapter)
+            out->files[out->n_files++] = names[i];
     }
     return out->n_files;
 }
 
-bool ckpt_index_find(const char *dir, const Str *names, size_t n_names, Arena *a, CkptIndex *out, Err *err) {
-    if (!ckpt_has_name(names, n_names, "model.safetensors") && ckpt_has_name(names, n_names, index_name)) {
+bool ckpt_index_find(const char *dir, const Str *names, size_t n_names, Arena *a, CkptIndex *out,
+                     Err *err) {
+    if (!ckpt_has_name(names, n_names, "model.safetensors") &&
+        ckpt_has_name(names, n_names, index_name)) {
         return read_index(dir, names, n_names, a, out, err);
     }
     out->files = arena_array(a, Str, CKPT_MAX_FILES);
@@ -150,8 +165,10 @@ bool ckpt_index_find(const char *dir, const Str *names, size_t n_names, Arena *a
     if (collect(names, n_names, STR("model"), out) || collect(names, n_names, STR_NONE, out)) {
         return check_numbered(dir, out, err);
     }
-    bool pickled = ckpt_has_name(names, n_names, "pytorch_model.bin") || ckpt_has_name(names, n_names, "pytorch_model.bin.index.json");
-    return err_set(err, ERR_NOT_FOUND, "%s has no *.safetensors%s", dir, pickled ? " (pytorch_model.bin is not read)" : "");
+    bool pickled = ckpt_has_name(names, n_names, "pytorch_model.bin") ||
+                   ckpt_has_name(names, n_names, "pytorch_model.bin.index.json");
+    return err_set(err, ERR_NOT_FOUND, "%s has no *.safetensors%s", dir,
+                   pickled ? " (pytorch_model.bin is not read)" : "");
 }
 
 void ckpt_index_deinit(CkptIndex *index) { map_deinit(&index->tensor_file); }

@@ -1,4 +1,5 @@
-/* Any bytes as model.safetensors.index.json: refused with a message, or every file it names is a plain name. */
+/* Any bytes as model.safetensors.index.json: refused with a message, or every file it names is a
+ * plain name. */
 #include "ckpt/ckpt_index.h"
 
 #include <stdint.h>
@@ -14,7 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         for (size_t i = 0; i < index.n_files; i++) {
             Str name = index.files[i];
-            if (str_find_char(name, '/', 0) != STR_NPOS || str_starts(name, STR(".")) || !str_ends(name, STR(".safetensors"))) abort();
+            if (str_find_char(name, '/', 0) != STR_NPOS || str_starts(name, STR(".")) ||
+                !str_ends(name, STR(".safetensors")))
+                abort();
         }
         for (size_t i = 0; i < index.tensor_file.n; i++) {
             if (index.tensor_file.entries[i].value >= index.n_files) abort();

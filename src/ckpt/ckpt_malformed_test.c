@@ -1,7 +1,8 @@
-/* Replays tests/data/malformed (and the full set under $MLXCEL_GOLDEN/malformed): every broken file is refused with a
- * message, every odd but valid one is accepted, and no case takes memory by what a file claims. The kinds are those of its
- * index: safetensors, gguf, json by the readers alone; config and checkpoint as far as opening goes. What only the loader can
- * see (shapes, names, architectures) is listed and must open here. */
+/* Replays tests/data/malformed (and the full set under $MLXCEL_GOLDEN/malformed): every broken
+ * file is refused with a message, every odd but valid one is accepted, and no case takes memory
+ * by what a file claims. The kinds are those of its index: safetensors, gguf, json by the
+ * readers alone; config and checkpoint as far as opening goes. What only the loader can see
+ * (shapes, names, architectures) is listed and must open here. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,11 +24,12 @@ enum { MAX_TEST_PATH = 2048, MAX_GROWTH_MIB = 64 };
 
 /* Refused by the loader, not by what is tested here. */
 static const char *const loader_cases[] = {
-    "gguf/tokens_short.gguf", "gguf/missing_tensor.gguf", "gguf/shape_wrong.gguf",
-    "config/heads_indivisible.json", "config/kv_indivisible.json", "config/layers_2.json", "config/vocab_small.json",
-    "config/rope_unknown.json", "config/rope_no_factor.json", "config/act_unknown.json", "config/arch_unknown.json",
-    "config/quant_unknown.json", "config/quant_bits_7.json", "config/quant_group_0.json",
-    "checkpoint/missing_tensor", "checkpoint/extra_tensor",
+    "gguf/tokens_short.gguf",        "gguf/missing_tensor.gguf",   "gguf/shape_wrong.gguf",
+    "config/heads_indivisible.json", "config/kv_indivisible.json", "config/layers_2.json",
+    "config/vocab_small.json",       "config/rope_unknown.json",   "config/rope_no_factor.json",
+    "config/act_unknown.json",       "config/arch_unknown.json",   "config/quant_unknown.json",
+    "config/quant_bits_7.json",      "config/quant_group_0.json",  "checkpoint/missing_tensor",
+    "checkpoint/extra_tensor",
 };
 
 static bool is_loader_case(Str file) {
@@ -53,14 +55,16 @@ static bool read_json(const char *path, Err *err) {
 
 /* The look-ups any decoder makes. */
 static bool read_shapes(const Config *c, Err *err) {
-    static const char *const ints[] = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"};
+    static const char *const ints[] = {"hidden_size", "num_hidden_layers", "num_attention_heads",
+                                       "intermediate_size", "vocab_size"};
     int64_t i;
     double d;
     for (size_t k = 0; k < sizeof ints / sizeof *ints; k++) {
         int64_t max = k == 1 ? 4096 : 1 << 24;
         if (!config_int(c, ints[k], CONFIG_REQUIRED, 1, max, &i, err)) return false;
     }
-    return config_int(c, "num_key_value_heads", 1, 1, 4096, &i, err) && config_float(c, "rms_norm_eps", 1e-6, 0, 1, &d, err) &&
+    return config_int(c, "num_key_value_heads", 1, 1, 4096, &i, err) &&
+           config_float(c, "rms_norm_eps", 1e-6, 0, 1, &d, err) &&
            config_float(c, "rope_theta", 1e4, 1, 1e12, &d, err);
 }
 
@@ -88,7 +92,8 @@ static void path_join(char out[MAX_TEST_PATH], const char *dir, Str name) {
 static void copy_file(const char *from, const char *to) {
     Buf data = {0};
     Err err = {0};
-    if (!os_read_file(from, 1 << 24, &data, &err) || !os_write_file(to, buf_str(&data), &err)) fail_msg("%s", err.msg);
+    if (!os_read_file(from, 1 << 24, &data, &err) || !os_write_file(to, buf_str(&data), &err))
+        fail_msg("%s", err.msg);
     buf_deinit(&data);
 }
 
@@ -101,8 +106,10 @@ static void copy_dir(const char *from, const char *to) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         path_join(a, from, str_c(e->d_name));
         path_join(b, to, str_c(e->d_name));
-        if (os_is_dir(a)) copy_dir(a, b);
-        else copy_file(a, b);
+        if (os_is_dir(a))
+            copy_dir(a, b);
+        else
+            copy_file(a, b);
     }
     closedir(d);
 }
@@ -120,7 +127,8 @@ static void remove_dir(const char *path) {
     rmdir(path);
 }
 
-/* ["symlink", target, name], ["mkfifo", name], ["chmod", mode, name]. False: the case cannot be set up here. */
+/* ["symlink", target, name], ["mkfifo", name], ["chmod", mode, name]. False: the case cannot be
+ * set up here. */
 static bool set_up(const Json *steps, const char *dir) {
     char path[MAX_TEST_PATH], target[MAX_TEST_PATH];
     for (size_t i = 0; steps && i < steps->n; i++) {
@@ -128,10 +136,14 @@ static bool set_up(const Json *steps, const char *dir) {
         Str what = s->items[0].text, name = s->items[s->n - 1].text;
         path_join(path, dir, name);
         snprintf(target, sizeof target, STR_F, STR_A(s->items[1].text));
-        if (str_eqc(what, "symlink")) assert_int_equal(symlink(target, path), 0);
-        else if (str_eqc(what, "mkfifo")) assert_int_equal(mkfifo(path, 0666), 0);
-        else if (str_eqc(what, "chmod") && geteuid() != 0) assert_int_equal(chmod(path, 0), 0);
-        else return false;
+        if (str_eqc(what, "symlink"))
+            assert_int_equal(symlink(target, path), 0);
+        else if (str_eqc(what, "mkfifo"))
+            assert_int_equal(mkfifo(path, 0666), 0);
+        else if (str_eqc(what, "chmod") && geteuid() != 0)
+            assert_int_equal(chmod(path, 0), 0);
+        else
+            return false;
     }
     return true;
 }
@@ -170,11 +182,13 @@ static void check_case(const Json *line, const char *root, const char *temp, int
     bool ok = false;
     if (!run_case(line, root, temp, &ok, &err)) return;
     ++*n_run;
-    if (!ok && (err.kind == ERR_NONE || err.kind == ERR_INTERNAL || !err.msg[0])) fail_msg(STR_F ": no reason given", STR_A(file));
+    if (!ok && (err.kind == ERR_NONE || err.kind == ERR_INTERNAL || !err.msg[0]))
+        fail_msg(STR_F ": no reason given", STR_A(file));
     bool accept = str_eqc(must, "accept") || is_loader_case(file);
     if (accept && !ok) fail_msg(STR_F ": refused: %s", STR_A(file), err.msg);
     if (!accept && str_eqc(must, "refuse") && ok) fail_msg(STR_F ": accepted", STR_A(file));
-    if (getenv("MLXCEL_SHOW")) print_message(STR_F ": %s\n", STR_A(file), ok ? "accepted" : err.msg);
+    if (getenv("MLXCEL_SHOW"))
+        print_message(STR_F ": %s\n", STR_A(file), ok ? "accepted" : err.msg);
 }
 
 static void replay(const char *root) {

@@ -41,18 +41,27 @@ static Str shown(const ConfigValue *v, char *out, size_t n) {
         Str text = str_slice(v->json->text, 0, 60);
         if (t == JSON_NUMBER) return text;
         if (t == JSON_TRUE || t == JSON_FALSE) return t == JSON_TRUE ? STR("true") : STR("false");
-        if (t == JSON_STRING) len = snprintf(out, n, "\"" STR_F "\"", STR_A(text));
-        else len = snprintf(out, n, "an %s", jsontype_name(t));
+        if (t == JSON_STRING)
+            len = snprintf(out, n, "\"" STR_F "\"", STR_A(text));
+        else
+            len = snprintf(out, n, "an %s", jsontype_name(t));
         break;
     }
     case CONFIG_GGUF:
-        if (gguf_float(v->gguf, &d)) len = snprintf(out, n, "%s %.17g", gguftype_name(v->gguf->type), d);
-        else len = snprintf(out, n, "of type %s", gguftype_name(v->gguf->type));
+        if (gguf_float(v->gguf, &d))
+            len = snprintf(out, n, "%s %.17g", gguftype_name(v->gguf->type), d);
+        else
+            len = snprintf(out, n, "of type %s", gguftype_name(v->gguf->type));
         break;
-    case CONFIG_NUMBER: len = snprintf(out, n, "%.17g", v->number); break;
-    case CONFIG_FLAG: return v->flag ? STR("true") : STR("false");
-    case CONFIG_TEXT: return v->text;
-    default: break;
+    case CONFIG_NUMBER:
+        len = snprintf(out, n, "%.17g", v->number);
+        break;
+    case CONFIG_FLAG:
+        return v->flag ? STR("true") : STR("false");
+    case CONFIG_TEXT:
+        return v->text;
+    default:
+        break;
     }
     return (Str){out, len < 0 ? 0 : (size_t)len < n ? (size_t)len : n - 1};
 }
@@ -62,10 +71,11 @@ static bool wrong(const Config *c, const ConfigValue *v, const char *wanted, Err
     Str found = shown(v, text, sizeof text);
     if (c->gguf && v->gguf) {
         Str key = v->gguf->key;
-        return err_set(err, ERR_INPUT, "GGUF key " STR_F " (" STR_F ") is " STR_F ", %s is needed", STR_A(key), STR_A(v->key),
-                       STR_A(found), wanted);
+        return err_set(err, ERR_INPUT, "GGUF key " STR_F " (" STR_F ") is " STR_F ", %s is needed",
+                       STR_A(key), STR_A(v->key), STR_A(found), wanted);
     }
-    return err_set(err, ERR_INPUT, "config: " STR_F " is " STR_F ", %s is needed", STR_A(v->key), STR_A(found), wanted);
+    return err_set(err, ERR_INPUT, "config: " STR_F " is " STR_F ", %s is needed", STR_A(v->key),
+                   STR_A(found), wanted);
 }
 
 static bool missing(const Config *c, const char *key, Err *err) {
@@ -86,31 +96,39 @@ static bool uniform(const GgufValue *v, GgufValue *one) {
 static bool as_int(const ConfigValue *v, int64_t *out) {
     GgufValue one;
     switch (v->source) {
-    case CONFIG_JSON: return json_i64(v->json, out);
+    case CONFIG_JSON:
+        return json_i64(v->json, out);
     case CONFIG_GGUF:
         if (v->gguf->type == GGUF_ARRAY) return uniform(v->gguf, &one) && gguf_int(&one, out);
         return gguf_int(v->gguf, out);
     case CONFIG_NUMBER:
-        if (!(v->number >= -9e15 && v->number <= 9e15) || v->number != floor(v->number)) return false;
+        if (!(v->number >= -9e15 && v->number <= 9e15) || v->number != floor(v->number))
+            return false;
         *out = (int64_t)v->number;
         return true;
-    default: return false;
+    default:
+        return false;
     }
 }
 
 static bool as_float(const ConfigValue *v, double *out) {
     GgufValue one;
     switch (v->source) {
-    case CONFIG_JSON: return json_f64(v->json, out);
+    case CONFIG_JSON:
+        return json_f64(v->json, out);
     case CONFIG_GGUF:
         if (v->gguf->type == GGUF_ARRAY) return uniform(v->gguf, &one) && gguf_float(&one, out);
         return gguf_float(v->gguf, out);
-    case CONFIG_NUMBER: *out = v->number; return true;
-    default: return false;
+    case CONFIG_NUMBER:
+        *out = v->number;
+        return true;
+    default:
+        return false;
     }
 }
 
-bool config_int(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max, int64_t *out, Err *err) {
+bool config_int(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
+                int64_t *out, Err *err) {
     ConfigValue v;
     if (!find(c, key, &v)) {
         if (dflt == CONFIG_REQUIRED) return missing(c, key, err);
@@ -127,7 +145,8 @@ bool config_int(const Config *c, const char *key, int64_t dflt, int64_t min, int
     return wrong(c, &v, wanted, err);
 }
 
-bool config_float(const Config *c, const char *key, double dflt, double min, double max, double *out, Err *err) {
+bool config_float(const Config *c, const char *key, double dflt, double min, double max,
+                  double *out, Err *err) {
     ConfigValue v;
     if (!find(c, key, &v)) {
         if (dflt == CONFIG_REQUIRED_F) return missing(c, key, err);
@@ -173,13 +192,16 @@ bool config_str(const Config *c, const char *key, const char *dflt, Str *out, Er
 
 /* The elements of a JSON value seen as a list: an array's, or the value itself. */
 static size_t list_length(const Json *j) { return j->type == JSON_ARRAY ? j->n : 1; }
-static const Json *list_item(const Json *j, size_t i) { return j->type == JSON_ARRAY ? &j->items[i] : j; }
+static const Json *list_item(const Json *j, size_t i) {
+    return j->type == JSON_ARRAY ? &j->items[i] : j;
+}
 
 static bool wrong_item(const ConfigValue *v, size_t i, const char *wanted, Err *err) {
     ConfigValue item = {.source = CONFIG_JSON, .json = list_item(v->json, i)};
     char text[100];
     Str found = shown(&item, text, sizeof text);
-    return err_set(err, ERR_INPUT, "config: " STR_F "[%zu] is " STR_F ", %s is needed", STR_A(v->key), i, STR_A(found), wanted);
+    return err_set(err, ERR_INPUT, "config: " STR_F "[%zu] is " STR_F ", %s is needed",
+                   STR_A(v->key), i, STR_A(found), wanted);
 }
 
 /* Lists may say Infinity, as Python writes it (time_step_limit does). */
@@ -191,7 +213,8 @@ static bool item_float(const Json *j, double *out) {
     return plus || minus;
 }
 
-bool config_floats(const Config *c, const char *key, Arena *a, const double **out, size_t *n, Err *err) {
+bool config_floats(const Config *c, const char *key, Arena *a, const double **out, size_t *n,
+                   Err *err) {
     ConfigValue v;
     *out = NULL;
     *n = 0;
@@ -201,15 +224,18 @@ bool config_floats(const Config *c, const char *key, Arena *a, const double **ou
     double *list = arena_array(a, double, count);
     if (!list) return err_nomem(err, key);
     for (size_t i = 0; i < count; i++) {
-        if (v.source != CONFIG_JSON && !as_float(&v, &list[i])) return wrong(c, &v, "a number", err);
-        if (v.source == CONFIG_JSON && !item_float(list_item(v.json, i), &list[i])) return wrong_item(&v, i, "a number", err);
+        if (v.source != CONFIG_JSON && !as_float(&v, &list[i]))
+            return wrong(c, &v, "a number", err);
+        if (v.source == CONFIG_JSON && !item_float(list_item(v.json, i), &list[i]))
+            return wrong_item(&v, i, "a number", err);
     }
     *out = list;
     *n = count;
     return true;
 }
 
-bool config_ints(const Config *c, const char *key, Arena *a, const int64_t **out, size_t *n, Err *err) {
+bool config_ints(const Config *c, const char *key, Arena *a, const int64_t **out, size_t *n,
+                 Err *err) {
     ConfigValue v;
     *out = NULL;
     *n = 0;
@@ -219,8 +245,10 @@ bool config_ints(const Config *c, const char *key, Arena *a, const int64_t **out
     int64_t *list = arena_array(a, int64_t, count);
     if (!list) return err_nomem(err, key);
     for (size_t i = 0; i < count; i++) {
-        if (v.source != CONFIG_JSON && !as_int(&v, &list[i])) return wrong(c, &v, "an integer", err);
-        if (v.source == CONFIG_JSON && !json_i64(list_item(v.json, i), &list[i])) return wrong_item(&v, i, "an integer", err);
+        if (v.source != CONFIG_JSON && !as_int(&v, &list[i]))
+            return wrong(c, &v, "an integer", err);
+        if (v.source == CONFIG_JSON && !json_i64(list_item(v.json, i), &list[i]))
+            return wrong_item(&v, i, "an integer", err);
     }
     *out = list;
     *n = count;
@@ -233,13 +261,15 @@ bool config_strs(const Config *c, const char *key, Arena *a, const Str **out, si
     *n = 0;
     if (!find(c, key, &v)) return true;
     if (v.source == CONFIG_GGUF) return gguf_strs(v.gguf, a, out, n, err);
-    if (v.source != CONFIG_JSON && v.source != CONFIG_TEXT) return wrong(c, &v, "a list of strings", err);
+    if (v.source != CONFIG_JSON && v.source != CONFIG_TEXT)
+        return wrong(c, &v, "a list of strings", err);
     size_t count = v.source == CONFIG_JSON ? list_length(v.json) : 1;
     Str *list = arena_array(a, Str, count);
     if (!list) return err_nomem(err, key);
     for (size_t i = 0; i < count; i++) {
         list[i] = v.text;
-        if (v.source == CONFIG_JSON && !json_str(list_item(v.json, i), &list[i])) return wrong_item(&v, i, "a string", err);
+        if (v.source == CONFIG_JSON && !json_str(list_item(v.json, i), &list[i]))
+            return wrong_item(&v, i, "a string", err);
     }
     *out = list;
     *n = count;
@@ -250,10 +280,12 @@ bool config_section(const Config *c, const char *key, Config *out, Err *err) {
     ConfigValue v;
     *out = (Config){.parent = c, .model_type = c->model_type};
     if (c->gguf) {
-        *out = (Config){.gguf = c->gguf, .parent = c, .model_type = c->model_type, .section = "rope_scaling"};
+        *out = (Config){
+            .gguf = c->gguf, .parent = c, .model_type = c->model_type, .section = "rope_scaling"};
         Str rest = str_c(key), part;
         while (str_split(&rest, '|', &part)) {
-            if (!c->section && str_eqc(part, "rope_scaling") && config_has(out, "rope_type")) return true;
+            if (!c->section && str_eqc(part, "rope_scaling") && config_has(out, "rope_type"))
+                return true;
         }
         return false;
     }

@@ -30,11 +30,13 @@ static const Entry root_table[] = {
     {"hidden_size|n_embd|d_model|dim", ".embedding_length", PLAIN},
     {"num_hidden_layers|n_layer|num_layers|n_layers", ".block_count", LAYERS},
     {"num_nextn_predict_layers|mtp_num_hidden_layers", ".nextn_predict_layers", PLAIN},
-    {"intermediate_size|n_inner|ffn_dim|ffn_hidden_size|dense_intermediate_size", ".feed_forward_length", NONZERO},
+    {"intermediate_size|n_inner|ffn_dim|ffn_hidden_size|dense_intermediate_size",
+     ".feed_forward_length", NONZERO},
     {"intermediate_size|mamba_d_ssm|d_inner", ".ssm.inner_size", PLAIN},
     {"max_position_embeddings|n_positions|n_ctx|max_sequence_length", ".context_length", PLAIN},
     {"num_attention_heads|n_head|num_heads", ".attention.head_count", PLAIN},
-    {"num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num", ".attention.head_count_kv", PLAIN},
+    {"num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num", ".attention.head_count_kv",
+     PLAIN},
     {"head_dim|qk_head_dim", ".attention.key_length_mla", PLAIN},
     {"head_dim|qk_head_dim|attention_head_dim|kv_channels", ".attention.key_length", PLAIN},
     {"v_head_dim", ".attention.value_length_mla", PLAIN},
@@ -51,13 +53,15 @@ static const Entry root_table[] = {
     {"index_head_dim", ".attention.indexer.key_length", PLAIN},
     {"index_topk", ".attention.indexer.top_k", PLAIN},
     {"rms_norm_eps|norm_eps|layernorm_epsilon", ".attention.layer_norm_rms_epsilon", PLAIN},
-    {"layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps|layernorm_epsilon", ".attention.layer_norm_epsilon", PLAIN},
+    {"layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps|layernorm_epsilon",
+     ".attention.layer_norm_epsilon", PLAIN},
     {"group_norm_eps|group_norm_epsilon", ".attention.group_norm_epsilon", PLAIN},
     {"rope_theta|rotary_emb_base|rotary_base|rope_base", ".rope.freq_base", PLAIN},
     {"rope_local_base_freq|swa_rope_theta|local_rope_theta", ".rope.freq_base_swa", PLAIN},
     {"mrope_section", ".rope.dimension_sections", PLAIN},
     {"original_max_position_embeddings", ".rope.scaling.original_context_length", PLAIN},
-    {"sliding_window|attention_window_size|local_attention_window", ".attention.sliding_window", NONZERO},
+    {"sliding_window|attention_window_size|local_attention_window", ".attention.sliding_window",
+     NONZERO},
     {"sliding_window_pattern", ".attention.sliding_window_pattern", PLAIN},
     {"full_attention_interval|attn_layer_period", ".full_attention_interval", PLAIN},
     {"num_kv_shared_layers", ".attention.shared_kv_layers", PLAIN},
@@ -76,16 +80,22 @@ static const Entry root_table[] = {
     {"embedding_multiplier|embedding_scale|scale_emb", ".embedding_scale", PLAIN},
     {"residual_multiplier|residual_scale", ".residual_scale", PLAIN},
     {"logits_scaling|logit_scale|lm_head_multiplier", ".logit_scale", PLAIN},
-    {"num_experts|num_local_experts|n_routed_experts|moe_num_experts|num_experts_total", ".expert_count", NONZERO},
-    {"num_experts_per_tok|num_experts_per_token|moe_topk|moe_k|experts_per_token|top_k_experts", ".expert_used_count", NONZERO},
-    {"moe_intermediate_size|expert_ffn_hidden_size|moe_ffn_hidden_size", ".expert_feed_forward_length", NONZERO},
+    {"num_experts|num_local_experts|n_routed_experts|moe_num_experts|num_experts_total",
+     ".expert_count", NONZERO},
+    {"num_experts_per_tok|num_experts_per_token|moe_topk|moe_k|experts_per_token|top_k_experts",
+     ".expert_used_count", NONZERO},
+    {"moe_intermediate_size|expert_ffn_hidden_size|moe_ffn_hidden_size",
+     ".expert_feed_forward_length", NONZERO},
     {"shared_expert_intermediate_size|shared_intermediate_size|moe_shared_expert_intermediate_size",
      ".expert_shared_feed_forward_length", NONZERO},
-    {"n_shared_experts|num_shared_experts|num_shared_expert|moe_num_shared_experts", ".expert_shared_count", PLAIN},
-    {"first_k_dense_replace|num_dense_layers|moe_layer_start_index|moe_first_k_dense", ".leading_dense_block_count", PLAIN},
+    {"n_shared_experts|num_shared_experts|num_shared_expert|moe_num_shared_experts",
+     ".expert_shared_count", PLAIN},
+    {"first_k_dense_replace|num_dense_layers|moe_layer_start_index|moe_first_k_dense",
+     ".leading_dense_block_count", PLAIN},
     {"n_group", ".expert_group_count", PLAIN},
     {"topk_group", ".expert_group_used_count", PLAIN},
-    {"routed_scaling_factor|router_scaling_factor|moe_routed_scaling_factor", ".expert_weights_scale", NONZERO},
+    {"routed_scaling_factor|router_scaling_factor|moe_routed_scaling_factor",
+     ".expert_weights_scale", NONZERO},
     {"norm_topk_prob|route_norm", ".expert_weights_norm", PLAIN},
     {"scoring_func|moe_router_activation_func|score_function", ".expert_gating_func", GATING},
     {"interleave_moe_layer_step|decoder_sparse_step", ".interleave_moe_layer_step", PLAIN},
@@ -97,9 +107,12 @@ static const Entry root_table[] = {
     {"activation_sparsity_pattern|activation_sparsity_scale", ".activation_sparsity_scale", PLAIN},
     {"swiglu_limit", ".swiglu_clamp_exp", PLAIN},
     {"swiglu_limit_shared", ".swiglu_clamp_shexp", PLAIN},
-    {"conv_kernel|mamba_d_conv|d_conv|linear_conv_kernel_dim|short_conv_kernel_size|conv_kernel_size", ".ssm.conv_kernel", PLAIN},
-    {"state_size|mamba_d_state|d_state|ssm_state_size|linear_key_head_dim", ".ssm.state_size", PLAIN},
-    {"time_step_rank|mamba_dt_rank|dt_rank|mamba_n_heads|mamba_num_heads|linear_num_value_heads", ".ssm.time_step_rank", PLAIN},
+    {"conv_kernel|mamba_d_conv|d_conv|linear_conv_kernel_dim|short_conv_kernel_size",
+     ".ssm.conv_kernel", PLAIN},
+    {"state_size|mamba_d_state|d_state|ssm_state_size|linear_key_head_dim", ".ssm.state_size",
+     PLAIN},
+    {"time_step_rank|mamba_dt_rank|dt_rank|mamba_n_heads|mamba_num_heads|linear_num_value_heads",
+     ".ssm.time_step_rank", PLAIN},
     {"n_groups|mamba_n_groups|linear_num_key_heads", ".ssm.group_count", PLAIN},
     {"use_dt_b_c_rms", ".ssm.dt_b_c_rms", PLAIN},
     {"conv_L_cache", ".shortconv.l_cache", PLAIN},
@@ -161,7 +174,9 @@ static const GgufValue *arch_get(const Config *c, const char *key) {
     return gguf_find(c->gguf, (Str){full, c->model_type.n + n});
 }
 
-static bool arch_number(const Config *c, const char *key, double *out) { return gguf_float(arch_get(c, key), out); }
+static bool arch_number(const Config *c, const char *key, double *out) {
+    return gguf_float(arch_get(c, key), out);
+}
 
 static bool is_among(Str name, const char *list) {
     Str rest = str_c(list), part;
@@ -195,17 +210,18 @@ static bool put_text(ConfigValue *out, Str s) {
 static bool head_size(const Config *c, double *out) {
     double width, heads;
     if (arch_number(c, ".attention.key_length", out)) return *out > 0;
-    if (!arch_number(c, ".embedding_length", &width) || !arch_number(c, ".attention.head_count", &heads) || heads <= 0) {
+    if (!arch_number(c, ".embedding_length", &width) ||
+        !arch_number(c, ".attention.head_count", &heads) || heads <= 0) {
         return false;
     }
     *out = width / heads;
     return *out > 0;
 }
 
-static bool gating_name(const Config *c, const GgufValue *v, ConfigValue *out) {
-    static const char *const names[] = {[1] = "softmax", [2] = "sigmoid", [3] = "softmax_weight", [4] = "sqrtsoftplus"};
+static bool gating_name(const GgufValue *v, ConfigValue *out) {
+    static const char *const names[] = {
+        [1] = "softmax", [2] = "sigmoid", [3] = "softmax_weight", [4] = "sqrtsoftplus"};
     int64_t i = 0;
-    (void)c;
     if (!gguf_int(v, &i) || i < 1 || i > 4) { /* the reader of the key then names what it found */
         out->source = CONFIG_GGUF;
         out->gguf = v;
@@ -219,8 +235,10 @@ static bool scaling_name(const Config *c, ConfigValue *out) {
     double factor;
     const GgufValue *v = arch_get(c, ".rope.scaling.type");
     if (gguf_str(v, &type)) return !str_eq(type, STR("none")) && put_text(out, type);
-    if (gguf_tensor(c->gguf, STR("rope_factors_long.weight"))) return put_text(out, STR("longrope"));
-    if (arch_number(c, ".rope.scale_linear", &factor) && factor > 0) return put_text(out, STR("linear"));
+    if (gguf_tensor(c->gguf, STR("rope_factors_long.weight")))
+        return put_text(out, STR("longrope"));
+    if (arch_number(c, ".rope.scale_linear", &factor) && factor > 0)
+        return put_text(out, STR("linear"));
     return false;
 }
 
@@ -232,26 +250,35 @@ static bool entry_apply(const Config *c, const Entry *e, ConfigValue *out) {
         out->source = CONFIG_FLAG;
         out->flag = any_tensor(c->gguf, e->gguf) == (e->rule == TENSORS);
         return true;
-    case SCALING: return scaling_name(c, out);
-    default: break;
+    case SCALING:
+        return scaling_name(c, out);
+    default:
+        break;
     }
     const GgufValue *v = arch_get(c, e->gguf);
     if (!v) return false;
     switch (e->rule) {
-    case LENGTH: return v->type == GGUF_ARRAY && put_number(out, (double)v->n);
-    case GATING: return gating_name(c, v, out);
+    case LENGTH:
+        return v->type == GGUF_ARRAY && put_number(out, (double)v->n);
+    case GATING:
+        return gating_name(v, out);
     case NONZERO:
         if (gguf_float(v, &a) && a == 0) return false;
         break;
     case LAYERS:
-        if (gguf_float(v, &a) && arch_number(c, ".nextn_predict_layers", &b)) return put_number(out, a - b);
+        if (gguf_float(v, &a) && arch_number(c, ".nextn_predict_layers", &b))
+            return put_number(out, a - b);
         break;
-    case NOPE: return gguf_float(v, &a) && arch_number(c, ".rope.dimension_count", &b) && put_number(out, a - b);
-    case ROTARY: return gguf_float(v, &a) && head_size(c, &b) && put_number(out, a / b);
+    case NOPE:
+        return gguf_float(v, &a) && arch_number(c, ".rope.dimension_count", &b) &&
+               put_number(out, a - b);
+    case ROTARY:
+        return gguf_float(v, &a) && head_size(c, &b) && put_number(out, a / b);
     case TENFOLD:
         if (gguf_float(v, &a)) return put_number(out, a * 10);
         break;
-    default: break;
+    default:
+        break;
     }
     out->source = CONFIG_GGUF;
     out->gguf = v;
@@ -269,7 +296,8 @@ bool config_gguf_find(const Config *c, Str key, ConfigValue *out) {
         return out->gguf != NULL;
     }
     const Entry *table = c->section ? scaling_table : root_table;
-    size_t n = c->section ? sizeof scaling_table / sizeof *table : sizeof root_table / sizeof *table;
+    size_t n =
+        c->section ? sizeof scaling_table / sizeof *table : sizeof root_table / sizeof *table;
     for (size_t i = 0; i < n; i++) {
         if (is_among(key, table[i].hf) && entry_apply(c, &table[i], out)) return true;
     }

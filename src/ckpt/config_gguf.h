@@ -5,7 +5,14 @@
 #include "ckpt/config.h"
 #include "ckpt/gguf.h"
 
-typedef enum ConfigSource { CONFIG_NONE, CONFIG_JSON, CONFIG_GGUF, CONFIG_NUMBER, CONFIG_FLAG, CONFIG_TEXT } ConfigSource;
+typedef enum ConfigSource {
+    CONFIG_NONE,
+    CONFIG_JSON,
+    CONFIG_GGUF,
+    CONFIG_NUMBER,
+    CONFIG_FLAG,
+    CONFIG_TEXT
+} ConfigSource;
 
 /* A value found for a key: as stored (JSON, GGUF), or computed from several GGUF keys. */
 typedef struct ConfigValue {

@@ -1,5 +1,5 @@
-/* The one look-up: alternatives, defaults, ranges and wrong types over JSON; the same Hugging Face names over GGUF keys, with
- * what has to be computed from several of them. */
+/* The one look-up: alternatives, defaults, ranges and wrong types over JSON; the same Hugging
+ * Face names over GGUF keys, with what has to be computed from several of them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,14 +25,16 @@ static Config over_json(Arena *a, const char *text) {
 static void assert_config_int(const Config *c, const char *key, int64_t want) {
     int64_t v = -99;
     Err err = {0};
-    if (!config_int(c, key, CONFIG_REQUIRED, INT64_MIN + 1, INT64_MAX, &v, &err)) fail_msg("%s: %s", key, err.msg);
+    if (!config_int(c, key, CONFIG_REQUIRED, INT64_MIN + 1, INT64_MAX, &v, &err))
+        fail_msg("%s: %s", key, err.msg);
     if (v != want) fail_msg("%s is %lld, not %lld", key, (long long)v, (long long)want);
 }
 
 static void assert_config_float(const Config *c, const char *key, double want) {
     double v = -99;
     Err err = {0};
-    if (!config_float(c, key, CONFIG_REQUIRED_F, -1e30, 1e30, &v, &err)) fail_msg("%s: %s", key, err.msg);
+    if (!config_float(c, key, CONFIG_REQUIRED_F, -1e30, 1e30, &v, &err))
+        fail_msg("%s: %s", key, err.msg);
     if (fabs(v - want) > 1e-12 + 1e-6 * fabs(want)) fail_msg("%s is %g, not %g", key, v, want);
 }
 
@@ -46,7 +48,8 @@ static void assert_config_str(const Config *c, const char *key, const char *want
 static void json_values_and_defaults(void **state) {
     (void)state;
     Arena a = {0};
-    Config c = over_json(&a, "{\"n\":3,\"f\":16.0,\"x\":0.5,\"t\":true,\"s\":\"hi\",\"gone\":null,\"list\":[1,2.5],\"inf\":[0,Infinity],"
+    Config c = over_json(&a, "{\"n\":3,\"f\":16.0,\"x\":0.5,\"t\":true,\"s\":\"hi\",\"gone\":null,"
+                             "\"list\":[1,2.5],\"inf\":[0,Infinity],"
                              "\"names\":[\"a\",\"b\"],\"ints\":[4,5]}");
     Err err = {0};
     int64_t i;
@@ -58,10 +61,12 @@ static void json_values_and_defaults(void **state) {
     assert_config_float(&c, "x", 0.5);
     assert_config_float(&c, "n", 3);
     assert_config_str(&c, "s", "hi");
-    assert_true(config_has(&c, "n") && config_has(&c, "absent|s") && !config_has(&c, "gone") && !config_has(&c, ".n"));
+    assert_true(config_has(&c, "n") && config_has(&c, "absent|s") && !config_has(&c, "gone") &&
+                !config_has(&c, ".n"));
     assert_true(config_int(&c, "absent", 7, 0, 1, &i, &err) && i == 7);
     assert_true(config_float(&c, "gone", 0.25, 0, 1, &d, &err) && d == 0.25);
-    assert_true(config_bool(&c, "t", false, &b, &err) && b && config_bool(&c, "absent", true, &b, &err) && b);
+    assert_true(config_bool(&c, "t", false, &b, &err) && b &&
+                config_bool(&c, "absent", true, &b, &err) && b);
     const double *ds;
     const int64_t *is;
     const Str *ss;
@@ -78,7 +83,8 @@ static void json_values_and_defaults(void **state) {
 static void wrong_json_is_named(void **state) {
     (void)state;
     Arena a = {0};
-    Config c = over_json(&a, "{\"n\":\"3\",\"b\":true,\"h\":1.5,\"big\":1e30,\"nan\":NaN,\"l\":[1,\"x\"],\"o\":{}}");
+    Config c = over_json(
+        &a, "{\"n\":\"3\",\"b\":true,\"h\":1.5,\"big\":1e30,\"nan\":NaN,\"l\":[1,\"x\"],\"o\":{}}");
     Err err = {0};
     int64_t i;
     double d;
@@ -91,9 +97,13 @@ static void wrong_json_is_named(void **state) {
     assert_int_equal(err.kind, ERR_INPUT);
     assert_false(config_int(&c, "zero", CONFIG_REQUIRED, 1, 9, &i, &err));
     assert_string_equal(err.msg, "config: zero is missing");
-    assert_false(config_int(&c, "b", 0, 0, 9, &i, &err) || config_int(&c, "h", 0, 0, 9, &i, &err) || config_int(&c, "big", 0, 0, 9, &i, &err));
-    assert_false(config_float(&c, "nan", 0, 0, 9, &d, &err) || config_float(&c, "b", 0, 0, 9, &d, &err) || config_float(&c, "big", 0, 0, 9, &d, &err));
-    assert_false(config_bool(&c, "n", 0, &b, &err) || config_str(&c, "b", "", &s, &err) || config_str(&c, "zero", NULL, &s, &err));
+    assert_false(config_int(&c, "b", 0, 0, 9, &i, &err) || config_int(&c, "h", 0, 0, 9, &i, &err) ||
+                 config_int(&c, "big", 0, 0, 9, &i, &err));
+    assert_false(config_float(&c, "nan", 0, 0, 9, &d, &err) ||
+                 config_float(&c, "b", 0, 0, 9, &d, &err) ||
+                 config_float(&c, "big", 0, 0, 9, &d, &err));
+    assert_false(config_bool(&c, "n", 0, &b, &err) || config_str(&c, "b", "", &s, &err) ||
+                 config_str(&c, "zero", NULL, &s, &err));
     assert_false(config_ints(&c, "l", &a, &is, &n, &err));
     assert_string_equal(err.msg, "config: l[1] is \"x\", an integer is needed");
     arena_deinit(&a);
@@ -102,7 +112,9 @@ static void wrong_json_is_named(void **state) {
 static void json_sections(void **state) {
     (void)state;
     Arena a = {0};
-    Config c = over_json(&a, "{\"model_type\":\"outer\",\"text_config\":{\"model_type\":\"inner\",\"n\":4},\"none\":null,\"bad\":3}"), s;
+    Config c = over_json(&a, "{\"model_type\":\"outer\",\"text_config\":{\"model_type\":\"inner\","
+                             "\"n\":4},\"none\":null,\"bad\":3}"),
+           s;
     Err err = {0};
     assert_true(config_section(&c, "absent|text_config", &s, &err));
     assert_config_int(&s, "n", 4);
@@ -117,7 +129,7 @@ static void json_sections(void **state) {
 static Gguf *llama_like(void) {
     static const uint32_t heads[] = {4, 4}, kv[] = {2, 1};
     GgufFixture f = {0};
-    Gguf *g;
+    Gguf *g = NULL;
     fx_key_str(&f, "general.architecture", "x");
     fx_key_u32(&f, "x.embedding_length", 64);
     fx_key_u32(&f, "x.block_count", 3);
@@ -141,7 +153,8 @@ static Gguf *llama_like(void) {
     fx_key_f32(&f, "general.sampling.temp", 0.6f);
     fx_tensor(&f, "token_embd.weight", 2, 4, 0);
     fx_tensor(&f, "blk.0.attn_q.bias", 0, 4, 0);
-    assert_true(fx_gguf_write(&f, fx_path(dir, "a.gguf")) && gguf_open(fx_path(dir, "a.gguf"), &g, NULL));
+    assert_true(fx_gguf_write(&f, fx_path(dir, "a.gguf")) &&
+                gguf_open(fx_path(dir, "a.gguf"), &g, NULL));
     return g;
 }
 
@@ -170,12 +183,14 @@ static void gguf_answers_hugging_face_names(void **state) {
     assert_config_float(&c, "partial_rotary_factor", 1.0 / 3);
     assert_config_float(&c, "temperature", 0.6);
     assert_config_str(&c, "scoring_func", "sigmoid");
-    assert_true(!config_has(&c, "sliding_window") && !config_has(&c, "hidden_act") && !config_has(&c, ".absent"));
+    assert_true(!config_has(&c, "sliding_window") && !config_has(&c, "hidden_act") &&
+                !config_has(&c, ".absent"));
     assert_true(config_bool(&c, "tie_word_embeddings", false, &b, &err) && b);
     assert_true(config_bool(&c, "attention_bias", false, &b, &err) && b);
     assert_true(config_bool(&c, "mlp_bias", true, &b, &err) && !b);
     assert_false(config_int(&c, "num_key_value_heads", 1, 1, 8, &i, &err));
-    assert_string_equal(err.msg, "GGUF key x.attention.head_count_kv (num_key_value_heads) is of type array, an integer from 1 to 8 is needed");
+    assert_string_equal(err.msg, "GGUF key x.attention.head_count_kv (num_key_value_heads) is of "
+                                 "type array, an integer from 1 to 8 is needed");
     Arena a = {0};
     const int64_t *is;
     size_t n;
@@ -209,9 +224,12 @@ static void gguf_older_scalings(void **state) {
     for (int longrope = 0; longrope < 2; longrope++) {
         GgufFixture f = {0};
         Gguf *g;
-        if (longrope) fx_tensor(&f, "rope_factors_long.weight", 0, 8, 1);
-        else fx_key_f32(&f, "x.rope.scale_linear", 4);
-        assert_true(fx_gguf_write(&f, fx_path(dir, "b.gguf")) && gguf_open(fx_path(dir, "b.gguf"), &g, NULL));
+        if (longrope)
+            fx_tensor(&f, "rope_factors_long.weight", 0, 8, 1);
+        else
+            fx_key_f32(&f, "x.rope.scale_linear", 4);
+        assert_true(fx_gguf_write(&f, fx_path(dir, "b.gguf")) &&
+                    gguf_open(fx_path(dir, "b.gguf"), &g, NULL));
         Config c = {.gguf = g, .model_type = STR("x")}, s;
         assert_true(config_section(&c, "rope_scaling", &s, NULL));
         assert_config_str(&s, "rope_type", longrope ? "longrope" : "linear");

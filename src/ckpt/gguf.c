@@ -21,8 +21,9 @@ struct GgufPrivate {
     Map key_index, tensor_index;
 };
 
-/* The parse runs over what has been read so far. When that is too little though the file has more, it stops with `want`
- * set and no error; more is read and the parse starts over. Reads grow by half, so the repeats cost little. */
+/* The parse runs over what has been read so far. When that is too little though the file has
+ * more, it stops with `want` set and no error; more is read and the parse starts over. Reads
+ * grow by half, so the repeats cost little. */
 typedef struct Parse {
     Gguf *g;
     Cursor c;
@@ -34,8 +35,9 @@ static bool need(Parse *p, uint64_t n, const char *what) {
     if (n <= cursor_left(&p->c)) return true;
     uint64_t left = p->g->file.size_bytes - p->c.at;
     if (n > left) {
-        return err_set(p->err, ERR_CORRUPT, "%s at byte %zu needs %" PRIu64 " bytes, the file has %" PRIu64 " left", what,
-                       p->c.at, n, left);
+        return err_set(p->err, ERR_CORRUPT,
+                       "%s at byte %zu needs %" PRIu64 " bytes, the file has %" PRIu64 " left",
+                       what, p->c.at, n, left);
     }
     p->want = p->c.at + n;
     return false;
@@ -50,7 +52,8 @@ static bool parse_string(Parse *p, uint64_t max, const char *what, Str *out) {
     if (!need(p, 8, what)) return false;
     uint64_t n = cursor_u64(&p->c);
     if (n > max && n <= p->g->file.size_bytes) {
-        return err_set(p->err, ERR_LIMIT, "%s has %" PRIu64 " bytes, at most %" PRIu64 " are accepted", what, n, max);
+        return err_set(p->err, ERR_LIMIT,
+                       "%s has %" PRIu64 " bytes, at most %" PRIu64 " are accepted", what, n, max);
     }
     if (!need(p, n, what)) return false;
     *out = cursor_bytes(&p->c, n);
@@ -59,8 +62,9 @@ static bool parse_string(Parse *p, uint64_t max, const char *what, Str *out) {
 
 static size_t scalar_bytes(GgufType t) {
     static const unsigned char sizes[GGUF_TYPE_COUNT] = {
-        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2,  [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
-        [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
+        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
+        [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
+        [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
     };
     return sizes[t];
 }
@@ -69,7 +73,8 @@ static bool parse_type(Parse *p, const char *what, GgufType *out) {
     if (!need(p, 4, what)) return false;
     uint32_t t = cursor_u32(&p->c);
     if (t >= GGUF_TYPE_COUNT) {
-        return err_set(p->err, ERR_CORRUPT, "%s is %" PRIu32 ", types are 0 to %d", what, t, GGUF_TYPE_COUNT - 1);
+        return err_set(p->err, ERR_CORRUPT, "%s is %" PRIu32 ", types are 0 to %d", what, t,
+                       GGUF_TYPE_COUNT - 1);
     }
     *out = (GgufType)t;
     return true;
@@ -77,13 +82,16 @@ static bool parse_type(Parse *p, const char *what, GgufType *out) {
 
 static bool parse_array(Parse *p, GgufType *element, uint64_t *n, int depth);
 
-/* Passes over n elements of one type. A count that the rest of the file cannot hold is refused before the walk. */
+/* Passes over n elements of one type. A count that the rest of the file cannot hold is refused
+ * before the walk. */
 static bool skip_elements(Parse *p, GgufType t, uint64_t n, int depth) {
     bool scalar = t != GGUF_STRING && t != GGUF_ARRAY;
     size_t each = scalar ? scalar_bytes(t) : 8;
     uint64_t left = p->g->file.size_bytes - p->c.at;
     if (n > left / each) {
-        return err_set(p->err, ERR_CORRUPT, "array at byte %zu claims %" PRIu64 " elements of type %s, %" PRIu64 " bytes are left",
+        return err_set(p->err, ERR_CORRUPT,
+                       "array at byte %zu claims %" PRIu64 " elements of type %s, %" PRIu64
+                       " bytes are left",
                        p->c.at, n, gguftype_name(t), left);
     }
     if (scalar) return need(p, n * each, "array") && cursor_skip(&p->c, n * each);
@@ -91,7 +99,8 @@ static bool skip_elements(Parse *p, GgufType t, uint64_t n, int depth) {
         Str s;
         GgufType inner;
         uint64_t count;
-        if (t == GGUF_STRING && !parse_string(p, GGUF_MAX_META_BYTES, "string in an array", &s)) return false;
+        if (t == GGUF_STRING && !parse_string(p, GGUF_MAX_META_BYTES, "string in an array", &s))
+            return false;
         if (t == GGUF_ARRAY && !parse_array(p, &inner, &count, depth + 1)) return false;
     }
     return true;
@@ -100,7 +109,8 @@ static bool skip_elements(Parse *p, GgufType t, uint64_t n, int depth) {
 /* Recursion is bounded by GGUF_MAX_NESTING. */
 static bool parse_array(Parse *p, GgufType *element, uint64_t *n, int depth) {
     if (depth >= GGUF_MAX_NESTING) {
-        return err_set(p->err, ERR_LIMIT, "arrays are nested deeper than %d levels", GGUF_MAX_NESTING);
+        return err_set(p->err, ERR_LIMIT, "arrays are nested deeper than %d levels",
+                       GGUF_MAX_NESTING);
     }
     if (!parse_type(p, "array element type", element) || !need(p, 8, "array length")) return false;
     *n = cursor_u64(&p->c);
@@ -147,7 +157,8 @@ static bool parse_dims(Parse *p, CkptTensor *t) {
     if (!need(p, 4, "number of dimensions")) return false;
     uint32_t n = cursor_u32(&p->c);
     if (n < 1 || n > GGUF_MAX_DIMS) {
-        return err_set(p->err, ERR_CORRUPT, "has %" PRIu32 " dimensions, 1 to %d are accepted", n, GGUF_MAX_DIMS);
+        return err_set(p->err, ERR_CORRUPT, "has %" PRIu32 " dimensions, 1 to %d are accepted", n,
+                       GGUF_MAX_DIMS);
     }
     if (!need(p, 8 * (uint64_t)n + 4 + 8, "tensor entry")) return false;
     t->n_dims = (int)n;
@@ -165,7 +176,8 @@ static bool parse_tensor(Parse *p, CkptTensor *t) {
     t->offset = cursor_u64(&p->c);
     t->dtype = dtype_from_ggml(type);
     if (t->dtype == DTYPE_NONE) {
-        return err_set(p->err, ERR_UNSUPPORTED, "has type %" PRIu32 ", which is not a GGUF type of today", type);
+        return err_set(p->err, ERR_UNSUPPORTED,
+                       "has type %" PRIu32 ", which is not a GGUF type of today", type);
     }
     uint64_t n = 1;
     for (int i = 0; i < t->n_dims; i++) {
@@ -197,18 +209,23 @@ static bool parse_tensors(Parse *p, uint64_t n) {
 static bool check_version(Parse *p, uint32_t version) {
     if (version == 2 || version == 3) return true;
     if ((version & 0xFFFF) == 0 && version) {
-        return err_set(p->err, ERR_UNSUPPORTED, "the file is big-endian, only little-endian GGUF is read");
+        return err_set(p->err, ERR_UNSUPPORTED,
+                       "the file is big-endian, only little-endian GGUF is read");
     }
-    return err_set(p->err, ERR_UNSUPPORTED, "GGUF version %" PRIu32 ", versions 2 and 3 are read", version);
+    return err_set(p->err, ERR_UNSUPPORTED, "GGUF version %" PRIu32 ", versions 2 and 3 are read",
+                   version);
 }
 
 static bool check_count(Parse *p, uint64_t n, uint64_t max, unsigned each_bytes, const char *what) {
     uint64_t left = p->g->file.size_bytes - p->c.at;
     if (n > left / each_bytes) {
-        return err_set(p->err, ERR_CORRUPT, "the header claims %" PRIu64 " %s, %" PRIu64 " bytes are left for them", n, what,
-                       left);
+        return err_set(p->err, ERR_CORRUPT,
+                       "the header claims %" PRIu64 " %s, %" PRIu64 " bytes are left for them", n,
+                       what, left);
     }
-    if (n > max) return err_set(p->err, ERR_LIMIT, "%" PRIu64 " %s, at most %" PRIu64 " are accepted", n, what, max);
+    if (n > max)
+        return err_set(p->err, ERR_LIMIT, "%" PRIu64 " %s, at most %" PRIu64 " are accepted", n,
+                       what, max);
     return true;
 }
 
@@ -217,15 +234,16 @@ static bool parse_file(Parse *p) {
     Str magic = cursor_bytes(&p->c, 4);
     if (!str_eq(magic, STR("GGUF"))) {
         const unsigned char *m = (const unsigned char *)magic.p;
-        return err_set(p->err, ERR_CORRUPT, "starts with bytes %02X %02X %02X %02X, not with \"GGUF\"", m[0], m[1], m[2],
+        return err_set(p->err, ERR_CORRUPT,
+                       "starts with bytes %02X %02X %02X %02X, not with \"GGUF\"", m[0], m[1], m[2],
                        m[3]);
     }
     p->g->version = cursor_u32(&p->c);
     if (!check_version(p, p->g->version)) return false;
     uint64_t n_tensors = cursor_u64(&p->c), n_keys = cursor_u64(&p->c);
     return check_count(p, n_keys, GGUF_MAX_KEYS, MIN_KEY_BYTES, "keys") &&
-           check_count(p, n_tensors, GGUF_MAX_TENSORS, MIN_TENSOR_BYTES, "tensors") && parse_keys(p, n_keys) &&
-           parse_tensors(p, n_tensors);
+           check_count(p, n_tensors, GGUF_MAX_TENSORS, MIN_TENSOR_BYTES, "tensors") &&
+           parse_keys(p, n_keys) && parse_tensors(p, n_tensors);
 }
 
 static bool read_up_to(Gguf *g, uint64_t to, Err *err) {
@@ -234,7 +252,9 @@ static bool read_up_to(Gguf *g, uint64_t to, Err *err) {
     unsigned char *meta = mem_realloc(priv->meta, (size_t)to + 1);
     if (!meta) return err_nomem(err, "GGUF metadata");
     priv->meta = meta;
-    if (!os_file_read_at(&g->file, priv->n_meta, meta + priv->n_meta, (size_t)to - priv->n_meta, err)) return false;
+    if (!os_file_read_at(&g->file, priv->n_meta, meta + priv->n_meta, (size_t)to - priv->n_meta,
+                         err))
+        return false;
     priv->n_meta = (size_t)to;
     return true;
 }
@@ -242,14 +262,17 @@ static bool read_up_to(Gguf *g, uint64_t to, Err *err) {
 static bool parse_growing(Gguf *g, uint64_t *meta_end, Err *err) {
     for (uint64_t to = FIRST_READ;;) {
         if (!read_up_to(g, to, err)) return false;
-        Parse p = {.g = g, .c = cursor_over((Str){(const char *)g->priv->meta, g->priv->n_meta}), .err = err};
+        Parse p = {.g = g,
+                   .c = cursor_over((Str){(const char *)g->priv->meta, g->priv->n_meta}),
+                   .err = err};
         if (parse_file(&p)) {
             *meta_end = p.c.at;
             return true;
         }
         if (!p.want) return false;
         if (p.want > GGUF_MAX_META_BYTES) {
-            return err_set(err, ERR_LIMIT, "metadata is longer than the limit of %" PRIu64 " bytes", GGUF_MAX_META_BYTES);
+            return err_set(err, ERR_LIMIT, "metadata is longer than the limit of %" PRIu64 " bytes",
+                           GGUF_MAX_META_BYTES);
         }
         to = p.want + (p.want / 2 > 1 << 20 ? p.want / 2 : 1 << 20);
         if (to > GGUF_MAX_META_BYTES) to = GGUF_MAX_META_BYTES;
@@ -258,12 +281,14 @@ static bool parse_growing(Gguf *g, uint64_t *meta_end, Err *err) {
 
 static bool index_names(Gguf *g, Err *err) {
     struct GgufPrivate *priv = g->priv;
-    if (!map_reserve(&priv->key_index, g->n_keys) || !map_reserve(&priv->tensor_index, g->n_tensors)) {
+    if (!map_reserve(&priv->key_index, g->n_keys) ||
+        !map_reserve(&priv->tensor_index, g->n_tensors)) {
         return err_nomem(err, "GGUF index");
     }
     for (size_t i = 0; i < g->n_keys; i++) {
         Str key = g->keys[i].key;
-        if (map_find(&priv->key_index, key)) return err_set(err, ERR_CORRUPT, "key " STR_F " is there twice", STR_A(key));
+        if (map_find(&priv->key_index, key))
+            return err_set(err, ERR_CORRUPT, "key " STR_F " is there twice", STR_A(key));
         if (!map_put(&priv->key_index, key, i)) return err_nomem(err, "GGUF index");
     }
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -280,10 +305,12 @@ static bool find_alignment(Gguf *g, Err *err) {
     const GgufValue *v = gguf_get(g, "general.alignment");
     int64_t a = DEFAULT_ALIGNMENT;
     if (v && !gguf_int(v, &a)) {
-        return err_set(err, ERR_CORRUPT, "general.alignment is of type %s, an integer is needed", gguftype_name(v->type));
+        return err_set(err, ERR_CORRUPT, "general.alignment is of type %s, an integer is needed",
+                       gguftype_name(v->type));
     }
     if (a < 1 || a > GGUF_MAX_ALIGNMENT || (a & (a - 1))) {
-        return err_set(err, ERR_CORRUPT, "general.alignment is %" PRId64 ", a power of two up to %d is accepted", a,
+        return err_set(err, ERR_CORRUPT,
+                       "general.alignment is %" PRId64 ", a power of two up to %d is accepted", a,
                        GGUF_MAX_ALIGNMENT);
     }
     g->alignment = (uint32_t)a;
@@ -293,16 +320,20 @@ static bool find_alignment(Gguf *g, Err *err) {
 /* Offsets become positions in the file; each tensor must lie inside it. */
 static bool place_tensors(Gguf *g, uint64_t meta_end, Err *err) {
     g->data_offset = (meta_end + g->alignment - 1) / g->alignment * g->alignment;
-    uint64_t size = g->file.size_bytes, data_bytes = size > g->data_offset ? size - g->data_offset : 0;
+    uint64_t size = g->file.size_bytes,
+             data_bytes = size > g->data_offset ? size - g->data_offset : 0;
     for (size_t i = 0; i < g->n_tensors; i++) {
         CkptTensor *t = &g->priv->tensors[i];
         if (t->offset % g->alignment) {
-            return err_set(err, ERR_CORRUPT, "tensor " STR_F " has offset %" PRIu64 ", not a multiple of the alignment %" PRIu32,
+            return err_set(err, ERR_CORRUPT,
+                           "tensor " STR_F " has offset %" PRIu64
+                           ", not a multiple of the alignment %" PRIu32,
                            STR_A(t->name), t->offset, g->alignment);
         }
         if (t->offset > data_bytes || t->n_bytes > data_bytes - t->offset) {
             return err_set(err, ERR_CORRUPT,
-                           "tensor " STR_F " has %" PRIu64 " bytes at offset %" PRIu64 ", the file has %" PRIu64 " bytes of data",
+                           "tensor " STR_F " has %" PRIu64 " bytes at offset %" PRIu64
+                           ", the file has %" PRIu64 " bytes of data",
                            STR_A(t->name), t->n_bytes, t->offset, data_bytes);
         }
         t->offset += g->data_offset;
@@ -324,7 +355,8 @@ static bool check_overlap(const Gguf *g, Err *err) {
     for (size_t i = 1; ok && i < g->n_tensors; i++) {
         const CkptTensor *t = order[i], *before = order[i - 1];
         if (before->offset + before->n_bytes > t->offset) {
-            ok = err_set(err, ERR_CORRUPT, "tensors " STR_F " and " STR_F " share bytes", STR_A(before->name), STR_A(t->name));
+            ok = err_set(err, ERR_CORRUPT, "tensors " STR_F " and " STR_F " share bytes",
+                         STR_A(before->name), STR_A(t->name));
         }
     }
     mem_free(order);

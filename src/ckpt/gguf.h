@@ -1,8 +1,9 @@
 /* gguf.h: one GGUF file, version 2 or 3: its keys and its tensor table (formats.md section 2).
  *
- * Opening reads the metadata into memory once, growing as the parse goes, never by a count that the file claims; strings
- * are views of that memory. It is read, not mapped: a file cut while we hold it must not kill the process. Tensor data is
- * not touched. Everything belongs to the Gguf and lives until gguf_close(); after opening it is immutable.
+ * Opening reads the metadata into memory once, growing as the parse goes, never by a count that
+ * the file claims; strings are views of that memory. It is read, not mapped: a file cut while we
+ * hold it must not kill the process. Tensor data is not touched. Everything belongs to the Gguf
+ * and lives until gguf_close(); after opening it is immutable.
  *
  *     Gguf *g;
  *     if (!gguf_open(path, &g, err)) return false;
@@ -22,14 +23,26 @@ enum {
     GGUF_MAX_KEYS = 1 << 16,
     GGUF_MAX_TENSORS = 1 << 20,
     GGUF_MAX_DIMS = 4,
-    GGUF_MAX_NAME = 65535,      /* bytes of a key or tensor name */
-    GGUF_MAX_NESTING = 4,       /* arrays in arrays */
+    GGUF_MAX_NAME = 65535, /* bytes of a key or tensor name */
+    GGUF_MAX_NESTING = 4,  /* arrays in arrays */
     GGUF_MAX_ALIGNMENT = 1 << 20
 };
 
 typedef enum GgufType {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
-    GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPE_COUNT
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPE_COUNT
 } GgufType; /* the numbers are the format's */
 
 typedef struct GgufValue {
@@ -45,43 +58,52 @@ typedef struct Gguf {
     OsFile file;
     uint32_t version;
     uint32_t alignment;
-    uint64_t data_offset;      /* where tensor data starts in the file */
-    const GgufValue *keys;     /* n_keys, in the order of the file */
+    uint64_t data_offset;  /* where tensor data starts in the file */
+    const GgufValue *keys; /* n_keys, in the order of the file */
     size_t n_keys;
-    const CkptTensor *tensors; /* n_tensors, in the order of the file; offsets count from the file's start */
+    /* n_tensors, in the order of the file; offsets count from the file's start. */
+    const CkptTensor *tensors;
     size_t n_tensors;
-    struct Gguf *next_part;    /* of a split set, set by checkpoint_open(); its tensors are found through this one too */
+    /* Of a split set, set by checkpoint_open(): its tensors are found through this one too. */
+    struct Gguf *next_part;
     struct GgufPrivate *priv;
 } Gguf;
 
-bool gguf_open(const char *path, Gguf **out, Err *err) MUST_CHECK; /* ERR_CORRUPT, ERR_LIMIT, ERR_UNSUPPORTED, ERR_IO */
-void gguf_close(Gguf *g);                                          /* NULL is allowed */
+/* ERR_CORRUPT, ERR_LIMIT, ERR_UNSUPPORTED, ERR_NOT_FOUND, ERR_IO. */
+bool gguf_open(const char *path, Gguf **out, Err *err) MUST_CHECK;
+void gguf_close(Gguf *g); /* NULL is allowed */
 
 const GgufValue *gguf_get(const Gguf *g, const char *key); /* NULL if absent */
 const GgufValue *gguf_find(const Gguf *g, Str key);
-const CkptTensor *gguf_tensor(const Gguf *g, Str name);    /* in this part or those after it; NULL if absent */
+const CkptTensor *gguf_tensor(const Gguf *g, Str name); /* in this part or those after it */
 
-/* Scalars. false: v is NULL, of another type, or does not fit. Files disagree about widths, so any will do. */
-bool gguf_int(const GgufValue *v, int64_t *out);    /* any integer type */
-bool gguf_float(const GgufValue *v, double *out);   /* f32, f64, any integer type */
-bool gguf_bool(const GgufValue *v, bool *out);      /* bool; integers 0 and 1 */
+/* Scalars. false: v is NULL, of another type, or does not fit. Files disagree about widths, so
+ * any will do. */
+bool gguf_int(const GgufValue *v, int64_t *out);  /* any integer type */
+bool gguf_float(const GgufValue *v, double *out); /* f32, f64, any integer type */
+bool gguf_bool(const GgufValue *v, bool *out);    /* bool; integers 0 and 1 */
 bool gguf_str(const GgufValue *v, Str *out);
 
-/* Arrays, decoded into the arena (strings: only the views are). Another element type is ERR_CORRUPT naming the key. */
+/* Arrays, decoded into the arena (strings: only the views are); a scalar counts as an array of
+ * one. Ints take bools too, floats take integers, f32s only f32. Another element type is
+ * ERR_CORRUPT naming the key. */
 bool gguf_strs(const GgufValue *v, Arena *a, const Str **out, size_t *n, Err *err) MUST_CHECK;
-bool gguf_ints(const GgufValue *v, Arena *a, const int64_t **out, size_t *n, Err *err) MUST_CHECK;    /* also bools */
-bool gguf_floats(const GgufValue *v, Arena *a, const double **out, size_t *n, Err *err) MUST_CHECK;   /* also integers */
-bool gguf_f32s(const GgufValue *v, Arena *a, const float **out, size_t *n, Err *err) MUST_CHECK;      /* f32 only */
+bool gguf_ints(const GgufValue *v, Arena *a, const int64_t **out, size_t *n, Err *err) MUST_CHECK;
+bool gguf_floats(const GgufValue *v, Arena *a, const double **out, size_t *n, Err *err) MUST_CHECK;
+bool gguf_f32s(const GgufValue *v, Arena *a, const float **out, size_t *n, Err *err) MUST_CHECK;
 
-/* Elements one by one, without an arena: for an ARRAY of scalars or strings, i < v->n is walked in order.
- *     GgufIter it = gguf_iter(v);  while (gguf_next(&it, &element)) ...                                             */
+/* Elements one by one, without an arena, of an ARRAY of scalars or strings; element.key is the
+ * array's. gguf_next() gives false at the end, and at once for nested arrays.
+ *
+ *     GgufIter it = gguf_iter(v);
+ *     while (gguf_next(&it, &element)) ... */
 typedef struct GgufIter {
     const GgufValue *array;
-    uint64_t i;  /* elements passed */
-    size_t at;   /* byte offset of the next one */
+    uint64_t i; /* elements passed */
+    size_t at;  /* byte offset of the next one */
 } GgufIter;
 GgufIter gguf_iter(const GgufValue *array);
-bool gguf_next(GgufIter *it, GgufValue *element); /* element.key is the array's; false at the end, or for nested arrays */
+bool gguf_next(GgufIter *it, GgufValue *element);
 
 const char *gguftype_name(GgufType t); /* "u32", "string", ... */
 

@@ -1,5 +1,5 @@
-/* Any bytes as a .gguf file: refused with a message, or every key can be read as whatever it is and every tensor lies inside
- * the file. */
+/* Any bytes as a .gguf file: refused with a message, or every key can be read as whatever it is
+ * and every tensor lies inside the file. */
 #include "ckpt/gguf.h"
 
 #include "ckpt/fuzz_file.h"
@@ -26,7 +26,8 @@ static void read_value(const GgufValue *v) {
     if (gguf_f32s(v, &a, &floats, &n, NULL) && n != v->n) abort();
     GgufValue e;
     uint64_t count = 0;
-    for (GgufIter it = gguf_iter(v); gguf_next(&it, &e); count++) {}
+    for (GgufIter it = gguf_iter(v); gguf_next(&it, &e); count++) {
+    }
     if (v->type == GGUF_ARRAY && v->element != GGUF_ARRAY && count != v->n) abort();
     arena_deinit(&a);
 }
@@ -48,7 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     for (size_t i = 0; i < g->n_tensors; i++) {
         const CkptTensor *t = &g->tensors[i];
-        if (t->offset < g->data_offset || t->offset + t->n_bytes > size || gguf_tensor(g, t->name) != t) abort();
+        if (t->offset < g->data_offset || t->offset + t->n_bytes > size ||
+            gguf_tensor(g, t->name) != t)
+            abort();
     }
     gguf_close(g);
     close(fd);

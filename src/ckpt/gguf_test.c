@@ -1,5 +1,6 @@
-/* GGUF: every value type comes out as it went in, long metadata is read in growing pieces, what is cut anywhere is refused,
- * and running out of memory anywhere is an error. The malformed files are ckpt_malformed_test.c's. */
+/* GGUF: every value type comes out as it went in, long metadata is read in growing pieces, what
+ * is cut anywhere is refused, and running out of memory anywhere is an error. The malformed
+ * files are ckpt_malformed_test.c's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 static char dir[] = "/tmp/mlxcel_gguf_XXXXXX";
 
 static Gguf *open_fixture(GgufFixture *f) {
-    Gguf *g;
+    Gguf *g = NULL;
     Err err = {0};
     assert_true(fx_gguf_write(f, fx_path(dir, "a.gguf")));
     if (!gguf_open(fx_path(dir, "a.gguf"), &g, &err)) fail_msg("%s", err.msg);
@@ -59,14 +60,18 @@ static void scalars_of_every_width(void **state) {
     double v;
     bool b = false;
     Str s;
-    assert_false(gguf_int(gguf_get(g, "wide"), &i) || gguf_int(gguf_get(g, "f32"), &i) || gguf_int(gguf_get(g, "true"), &i));
-    assert_false(gguf_int(NULL, &i) || gguf_float(NULL, &v) || gguf_bool(NULL, &b) || gguf_str(NULL, &s));
+    assert_false(gguf_int(gguf_get(g, "wide"), &i) || gguf_int(gguf_get(g, "f32"), &i) ||
+                 gguf_int(gguf_get(g, "true"), &i));
+    assert_false(gguf_int(NULL, &i) || gguf_float(NULL, &v) || gguf_bool(NULL, &b) ||
+                 gguf_str(NULL, &s));
     assert_true(gguf_float(gguf_get(g, "f32"), &v) && v == 1.5);
     assert_true(gguf_float(gguf_get(g, "f64"), &v) && v == -2.5);
     assert_true(gguf_float(gguf_get(g, "i8"), &v) && v == -1);
     assert_true(gguf_float(gguf_get(g, "wide"), &v) && v == 18446744073709551616.0);
-    assert_true(gguf_bool(gguf_get(g, "true"), &b) && b && gguf_bool(gguf_get(g, "odd"), &b) && b && gguf_bool(gguf_get(g, "one"), &b) && b);
-    assert_false(gguf_bool(gguf_get(g, "u8"), &b) || gguf_bool(gguf_get(g, "text"), &b) || gguf_float(gguf_get(g, "text"), &v));
+    assert_true(gguf_bool(gguf_get(g, "true"), &b) && b && gguf_bool(gguf_get(g, "odd"), &b) && b &&
+                gguf_bool(gguf_get(g, "one"), &b) && b);
+    assert_false(gguf_bool(gguf_get(g, "u8"), &b) || gguf_bool(gguf_get(g, "text"), &b) ||
+                 gguf_float(gguf_get(g, "text"), &v));
     assert_true(gguf_str(gguf_get(g, "text"), &s) && str_eqc(s, "hi\n"));
     assert_null(gguf_get(g, "none"));
     assert_int_equal(g->n_keys, 15);
@@ -101,21 +106,26 @@ static void arrays_of_every_kind(void **state) {
     const float *x;
     const Str *s;
     size_t n;
-    assert_true(gguf_ints(gguf_get(g, "i32"), &a, &i, &n, &err) && n == 3 && i[0] == 1 && i[1] == -2 && i[2] == 3);
+    assert_true(gguf_ints(gguf_get(g, "i32"), &a, &i, &n, &err) && n == 3 && i[0] == 1 &&
+                i[1] == -2 && i[2] == 3);
     assert_true(gguf_floats(gguf_get(g, "i32"), &a, &d, &n, &err) && n == 3 && d[1] == -2);
     assert_true(gguf_floats(gguf_get(g, "f32"), &a, &d, &n, &err) && n == 2 && d[0] == 0.5);
     assert_true(gguf_f32s(gguf_get(g, "f32"), &a, &x, &n, &err) && n == 2 && x[1] == -1.0f);
-    assert_true(gguf_strs(gguf_get(g, "str"), &a, &s, &n, &err) && n == 3 && str_eqc(s[0], "a") && !s[1].n && str_eqc(s[2], "long one"));
-    assert_true(gguf_ints(gguf_get(g, "bool"), &a, &i, &n, &err) && n == 2 && i[0] == 1 && i[1] == 0);
+    assert_true(gguf_strs(gguf_get(g, "str"), &a, &s, &n, &err) && n == 3 && str_eqc(s[0], "a") &&
+                !s[1].n && str_eqc(s[2], "long one"));
+    assert_true(gguf_ints(gguf_get(g, "bool"), &a, &i, &n, &err) && n == 2 && i[0] == 1 &&
+                i[1] == 0);
     assert_true(gguf_ints(gguf_get(g, "one"), &a, &i, &n, &err) && n == 1 && i[0] == 7);
     assert_true(gguf_strs(gguf_get(g, "none"), &a, &s, &n, &err) && n == 0);
     assert_false(gguf_strs(gguf_get(g, "i32"), &a, &s, &n, &err));
     assert_string_equal(err.msg, "key i32 holds an array of i32, strings are needed");
-    assert_false(gguf_ints(gguf_get(g, "f32"), &a, &i, &n, &err) || gguf_f32s(gguf_get(g, "i32"), &a, &x, &n, &err));
+    assert_false(gguf_ints(gguf_get(g, "f32"), &a, &i, &n, &err) ||
+                 gguf_f32s(gguf_get(g, "i32"), &a, &x, &n, &err));
     assert_false(gguf_ints(gguf_get(g, "nested"), &a, &i, &n, &err));
     GgufValue e;
     GgufIter it = gguf_iter(gguf_get(g, "str"));
-    assert_true(gguf_next(&it, &e) && str_eqc(e.bytes, "a") && gguf_next(&it, &e) && gguf_next(&it, &e) && str_eqc(e.bytes, "long one"));
+    assert_true(gguf_next(&it, &e) && str_eqc(e.bytes, "a") && gguf_next(&it, &e) &&
+                gguf_next(&it, &e) && str_eqc(e.bytes, "long one"));
     assert_false(gguf_next(&it, &e));
     it = gguf_iter(gguf_get(g, "nested"));
     assert_false(gguf_next(&it, &e));
@@ -133,7 +143,8 @@ static void tensors_are_placed(void **state) {
     fx_tensor(&f, "v", 0, 5, 100);
     Gguf *g = open_fixture(&f);
     const CkptTensor *m = gguf_tensor(g, STR("m")), *v = gguf_tensor(g, STR("v"));
-    assert_true(m->n_dims == 2 && m->shape[0] == 3 && m->shape[1] == 4 && m->n_bytes == 48 && m->dtype == DTYPE_F32);
+    assert_true(m->n_dims == 2 && m->shape[0] == 3 && m->shape[1] == 4 && m->n_bytes == 48 &&
+                m->dtype == DTYPE_F32);
     assert_true(v->n_dims == 1 && v->shape[0] == 5 && v->n_bytes == 20);
     assert_null(gguf_tensor(g, STR("w")));
     float x;
@@ -162,7 +173,8 @@ static void long_metadata_grows(void **state) {
     const Str *s;
     size_t n;
     assert_true(gguf_strs(gguf_get(g, "tokens"), &a, &s, &n, NULL) && n == N);
-    assert_true(str_eqc(s[0], "token number 0 with some length") && str_eqc(s[N - 1], "token number 59999 with some length"));
+    assert_true(str_eqc(s[0], "token number 0 with some length") &&
+                str_eqc(s[N - 1], "token number 59999 with some length"));
     assert_int(g, "after", 5);
     assert_non_null(gguf_tensor(g, STR("t")));
     arena_deinit(&a);
@@ -182,16 +194,19 @@ static void cut_anywhere_is_refused(void **state) {
     (void)state;
     GgufFixture f = {0};
     Buf whole = {0};
-    Gguf *g;
+    Gguf *g = NULL;
     small_file(&f);
     fx_gguf_bytes(&f, &whole);
     for (size_t n = 0; n < whole.n; n++) {
         Err err = {0};
-        assert_true(os_write_file(fx_path(dir, "cut.gguf"), str_slice(buf_str(&whole), 0, n), NULL));
-        if (gguf_open(fx_path(dir, "cut.gguf"), &g, &err)) fail_msg("accepted %zu of %zu bytes", n, whole.n);
+        assert_true(
+            os_write_file(fx_path(dir, "cut.gguf"), str_slice(buf_str(&whole), 0, n), NULL));
+        if (gguf_open(fx_path(dir, "cut.gguf"), &g, &err))
+            fail_msg("accepted %zu of %zu bytes", n, whole.n);
         assert_int_equal(err.kind, ERR_CORRUPT);
     }
-    assert_true(fx_gguf_write(&f, fx_path(dir, "cut.gguf")) && gguf_open(fx_path(dir, "cut.gguf"), &g, NULL));
+    assert_true(fx_gguf_write(&f, fx_path(dir, "cut.gguf")) &&
+                gguf_open(fx_path(dir, "cut.gguf"), &g, NULL));
     gguf_close(g);
     buf_deinit(&whole);
 }
@@ -209,15 +224,17 @@ static void no_memory_is_an_error(void **state) {
         mem_fail_after(n);
         ok = gguf_open(fx_path(dir, "m.gguf"), &g, &err);
         mem_fail_after(-1);
-        if (ok) gguf_close(g);
-        else assert_int_equal(err.kind, ERR_NOMEM);
+        if (ok)
+            gguf_close(g);
+        else
+            assert_int_equal(err.kind, ERR_NOMEM);
     }
 }
 
 static void names_have_a_limit(void **state) {
     (void)state;
     GgufFixture f = {0};
-    Gguf *g;
+    Gguf *g = NULL;
     Err err = {0};
     char *name = mem_calloc(GGUF_MAX_NAME + 2, 1);
     memset(name, 'x', GGUF_MAX_NAME + 1);
@@ -227,7 +244,8 @@ static void names_have_a_limit(void **state) {
     assert_int_equal(err.kind, ERR_LIMIT);
     name[GGUF_MAX_NAME] = 0;
     fx_key_u32(&f, name, 1);
-    assert_true(fx_gguf_write(&f, fx_path(dir, "long.gguf")) && gguf_open(fx_path(dir, "long.gguf"), &g, &err));
+    assert_true(fx_gguf_write(&f, fx_path(dir, "long.gguf")) &&
+                gguf_open(fx_path(dir, "long.gguf"), &g, &err));
     gguf_close(g);
     mem_free(name);
 }

@@ -1,4 +1,5 @@
-/* Reading the typed values of a GGUF file (gguf.h). The parse has checked every length, so positions here are safe. */
+/* Reading the typed values of a GGUF file (gguf.h). The parse has checked every length, so
+ * positions here are safe. */
 #include "ckpt/gguf.h"
 
 #include <inttypes.h>
@@ -6,23 +7,29 @@
 
 #include "base/cursor.h"
 
-static bool is_integer(GgufType t) {
-    return t <= GGUF_I32 || t == GGUF_U64 || t == GGUF_I64;
-}
+static bool is_integer(GgufType t) { return t <= GGUF_I32 || t == GGUF_U64 || t == GGUF_I64; }
 
 /* One integer of type t at p; *wide is set when a u64 does not fit. */
 static int64_t integer_at(GgufType t, Cursor *c, bool *wide) {
     uint64_t u;
     switch (t) {
     case GGUF_U8:
-    case GGUF_BOOL: return cursor_u8(c);
-    case GGUF_I8: return (int8_t)cursor_u8(c);
-    case GGUF_U16: return cursor_u16(c);
-    case GGUF_I16: return (int16_t)cursor_u16(c);
-    case GGUF_U32: return cursor_u32(c);
-    case GGUF_I32: return (int32_t)cursor_u32(c);
-    case GGUF_I64: return (int64_t)cursor_u64(c);
-    default: break;
+    case GGUF_BOOL:
+        return cursor_u8(c);
+    case GGUF_I8:
+        return (int8_t)cursor_u8(c);
+    case GGUF_U16:
+        return cursor_u16(c);
+    case GGUF_I16:
+        return (int16_t)cursor_u16(c);
+    case GGUF_U32:
+        return cursor_u32(c);
+    case GGUF_I32:
+        return (int32_t)cursor_u32(c);
+    case GGUF_I64:
+        return (int64_t)cursor_u64(c);
+    default:
+        break;
     }
     u = cursor_u64(c);
     if (u > INT64_MAX) *wide = true;
@@ -56,8 +63,10 @@ bool gguf_float(const GgufValue *v, double *out) {
 
 bool gguf_bool(const GgufValue *v, bool *out) {
     int64_t i = 0;
-    if (v && v->type == GGUF_BOOL) i = v->bytes.p[0] != 0;
-    else if (!gguf_int(v, &i) || (i != 0 && i != 1)) return false;
+    if (v && v->type == GGUF_BOOL)
+        i = v->bytes.p[0] != 0;
+    else if (!gguf_int(v, &i) || (i != 0 && i != 1))
+        return false;
     *out = i != 0;
     return true;
 }
@@ -69,14 +78,17 @@ bool gguf_str(const GgufValue *v, Str *out) {
 }
 
 /* The element type of an array, or the type of a scalar, which counts as an array of one. */
-static GgufType element_type(const GgufValue *v) { return v->type == GGUF_ARRAY ? v->element : v->type; }
+static GgufType element_type(const GgufValue *v) {
+    return v->type == GGUF_ARRAY ? v->element : v->type;
+}
 
 /* An empty array has no elements of a wrong type. */
 static bool is_empty(const GgufValue *v, size_t *n) { return (*n = 0, v->n == 0); }
 
 static bool wrong_elements(const GgufValue *v, const char *wanted, Err *err) {
     return err_set(err, ERR_CORRUPT, "key " STR_F " holds %s%s, %s are needed", STR_A(v->key),
-                   v->type == GGUF_ARRAY ? "an array of " : "", gguftype_name(element_type(v)), wanted);
+                   v->type == GGUF_ARRAY ? "an array of " : "", gguftype_name(element_type(v)),
+                   wanted);
 }
 
 bool gguf_strs(const GgufValue *v, Arena *a, const Str **out, size_t *n, Err *err) {
@@ -104,7 +116,9 @@ bool gguf_ints(const GgufValue *v, Arena *a, const int64_t **out, size_t *n, Err
     Cursor c = cursor_over(v->bytes);
     bool wide = false;
     for (uint64_t i = 0; i < v->n; i++) list[i] = integer_at(t, &c, &wide);
-    if (wide) return err_set(err, ERR_CORRUPT, "key " STR_F " holds an integer above 2^63 - 1", STR_A(v->key));
+    if (wide)
+        return err_set(err, ERR_CORRUPT, "key " STR_F " holds an integer above 2^63 - 1",
+                       STR_A(v->key));
     *out = list;
     *n = (size_t)v->n;
     return true;
@@ -149,7 +163,8 @@ bool gguf_next(GgufIter *it, GgufValue *element) {
 }
 
 const char *gguftype_name(GgufType t) {
-    static const char *const names[GGUF_TYPE_COUNT] = {"u8",     "i8",    "u16", "i16", "u32", "i32", "f32",
-                                                       "bool",   "string", "array", "u64", "i64", "f64"};
+    static const char *const names[GGUF_TYPE_COUNT] = {"u8",  "i8",  "u16",  "i16",    "u32",
+                                                       "i32", "f32", "bool", "string", "array",
+                                                       "u64", "i64", "f64"};
     return (unsigned)t < GGUF_TYPE_COUNT ? names[t] : "unknown";
 }

@@ -31,7 +31,9 @@ static bool read_u64(Header *h, const char *what, uint64_t *out) {
     JsonToken t;
     if (!json_expect(&h->json, &t, JSON_EV_NUMBER, what, h->err)) return false;
     if (str_to_u64(t.raw, out)) return true;
-    return err_set(h->err, ERR_CORRUPT, "%s holds " STR_F ", an integer from 0 to 2^64 - 1 is needed", what, STR_A(t.raw));
+    return err_set(h->err, ERR_CORRUPT,
+                   "%s holds " STR_F ", an integer from 0 to 2^64 - 1 is needed", what,
+                   STR_A(t.raw));
 }
 
 static bool read_shape(Header *h, CkptTensor *t) {
@@ -43,7 +45,8 @@ static bool read_shape(Header *h, CkptTensor *t) {
             return err_set(h->err, ERR_LIMIT, "shape has more than %d dimensions", CKPT_MAX_DIMS);
         }
         if (tok.event != JSON_EV_NUMBER || !str_to_u64(tok.raw, &t->shape[t->n_dims])) {
-            return err_set(h->err, ERR_CORRUPT, "shape holds %s " STR_F ", integers from 0 to 2^64 - 1 are needed",
+            return err_set(h->err, ERR_CORRUPT,
+                           "shape holds %s " STR_F ", integers from 0 to 2^64 - 1 are needed",
                            jsonevent_name(tok.event), STR_A(tok.raw));
         }
         t->n_dims++;
@@ -55,13 +58,15 @@ static bool read_shape(Header *h, CkptTensor *t) {
 static bool read_offsets(Header *h, CkptTensor *t) {
     JsonToken tok;
     uint64_t end;
-    if (!json_expect(&h->json, &tok, JSON_EV_ARRAY, "data_offsets", h->err) || !read_u64(h, "data_offsets", &t->offset) ||
-        !read_u64(h, "data_offsets", &end) ||
+    if (!json_expect(&h->json, &tok, JSON_EV_ARRAY, "data_offsets", h->err) ||
+        !read_u64(h, "data_offsets", &t->offset) || !read_u64(h, "data_offsets", &end) ||
         !json_expect(&h->json, &tok, JSON_EV_ARRAY_END, "third value of data_offsets", h->err)) {
         return false;
     }
     if (t->offset > end || end > h->data_bytes) {
-        return err_set(h->err, ERR_CORRUPT, "data_offsets are [%" PRIu64 ", %" PRIu64 "], the file has %" PRIu64 " bytes of data",
+        return err_set(h->err, ERR_CORRUPT,
+                       "data_offsets are [%" PRIu64 ", %" PRIu64 "], the file has %" PRIu64
+                       " bytes of data",
                        t->offset, end, h->data_bytes);
     }
     t->n_bytes = end - t->offset;
@@ -78,22 +83,27 @@ static bool read_dtype(Header *h, CkptTensor *t) {
     return err_set(h->err, ERR_UNSUPPORTED, "dtype \"" STR_F "\" is not supported", STR_A(name));
 }
 
-/* A shape whose other dimensions overflow is refused even if one is 0: whoever multiplies it later need not care. */
+/* A shape whose other dimensions overflow is refused even if one is 0: whoever multiplies it
+ * later need not care. */
 static bool check_size(Header *h, const CkptTensor *t) {
     uint64_t bytes = dtype_info(t->dtype)->block_bytes;
     bool overflow = false, empty = false;
     for (int i = 0; i < t->n_dims; i++) {
-        if (!t->shape[i]) empty = true;
-        else if (!overflow) overflow = __builtin_mul_overflow(bytes, t->shape[i], &bytes);
+        if (!t->shape[i])
+            empty = true;
+        else if (!overflow)
+            overflow = __builtin_mul_overflow(bytes, t->shape[i], &bytes);
     }
     char shape[200];
     ckpt_shape_text(t, shape, sizeof shape);
     if (overflow) {
-        return err_set(h->err, ERR_CORRUPT, "shape %s has more bytes than 64 bits can count", shape);
+        return err_set(h->err, ERR_CORRUPT, "shape %s has more bytes than 64 bits can count",
+                       shape);
     }
     if (empty) bytes = 0;
     if (bytes == t->n_bytes) return true;
-    return err_set(h->err, ERR_CORRUPT, "shape %s of %s takes %" PRIu64 " bytes, data_offsets span %" PRIu64, shape,
+    return err_set(h->err, ERR_CORRUPT,
+                   "shape %s of %s takes %" PRIu64 " bytes, data_offsets span %" PRIu64, shape,
                    dtype_info(t->dtype)->name, bytes, t->n_bytes);
 }
 
@@ -135,7 +145,8 @@ static bool read_tensor(Header *h, Str name) {
     }
     CkptTensor *t = &priv->tensors[h->st->n_tensors];
     *t = (CkptTensor){.name = name};
-    if (map_find(&priv->names, name)) return err_set(h->err, ERR_CORRUPT, "tensor " STR_F " is there twice", STR_A(name));
+    if (map_find(&priv->names, name))
+        return err_set(h->err, ERR_CORRUPT, "tensor " STR_F " is there twice", STR_A(name));
     if (!map_put(&priv->names, name, h->st->n_tensors)) return err_nomem(h->err, "tensor table");
     if (!read_tensor_fields(h, t)) return err_wrap(h->err, "tensor " STR_F, STR_A(name));
     h->st->n_tensors++;
@@ -171,7 +182,8 @@ static bool read_header(Header *h) {
     bool metadata = false;
     if (!json_expect(&h->json, &t, JSON_EV_OBJECT, "header", h->err)) return false;
     while (json_next(&h->json, &t, h->err)) {
-        if (t.event == JSON_EV_OBJECT_END) return json_expect(&h->json, &t, JSON_EV_END, "text after the header", h->err);
+        if (t.event == JSON_EV_OBJECT_END)
+            return json_expect(&h->json, &t, JSON_EV_END, "text after the header", h->err);
         Str name;
         if (!json_token_str(&t, &h->st->priv->text, &name, h->err)) return false;
         if (!str_eq(name, STR("__metadata__"))) {
@@ -202,15 +214,18 @@ static bool check_cover(const Safetensors *st, uint64_t data_bytes, Err *err) {
     for (size_t i = 0; ok && i < st->n_tensors; i++) {
         const CkptTensor *t = order[i];
         if (t->offset != at) {
-            ok = err_set(err, ERR_CORRUPT, "tensor " STR_F " starts at data byte %" PRIu64 ", the one before it ends at %" PRIu64,
+            ok = err_set(err, ERR_CORRUPT,
+                         "tensor " STR_F " starts at data byte %" PRIu64
+                         ", the one before it ends at %" PRIu64,
                          STR_A(t->name), t->offset, at);
         }
         at = t->offset + t->n_bytes;
     }
     mem_free(order);
     if (ok && at != data_bytes) {
-        ok = err_set(err, ERR_CORRUPT, "tensors end at data byte %" PRIu64 ", the file has %" PRIu64 " bytes of data", at,
-                     data_bytes);
+        ok = err_set(err, ERR_CORRUPT,
+                     "tensors end at data byte %" PRIu64 ", the file has %" PRIu64 " bytes of data",
+                     at, data_bytes);
     }
     return ok;
 }
@@ -219,17 +234,23 @@ static bool check_cover(const Safetensors *st, uint64_t data_bytes, Err *err) {
 static bool read_text(Safetensors *st, Str *text, Err *err) {
     uint64_t size = st->file.size_bytes, n;
     unsigned char field[8];
-    if (size < 8) return err_set(err, ERR_CORRUPT, "the file has %" PRIu64 " bytes, a header starts with 8", size);
+    if (size < 8)
+        return err_set(err, ERR_CORRUPT, "the file has %" PRIu64 " bytes, a header starts with 8",
+                       size);
     if (!os_file_read_at(&st->file, 0, field, sizeof field, err)) return false;
     if (!memcmp(field, "version ", 8)) {
-        return err_set(err, ERR_CORRUPT, "this is a Git LFS pointer, the file itself was not downloaded");
+        return err_set(err, ERR_CORRUPT,
+                       "this is a Git LFS pointer, the file itself was not downloaded");
     }
     memcpy(&n, field, sizeof n);
     if (n > size - 8) {
-        return err_set(err, ERR_CORRUPT, "the header claims %" PRIu64 " bytes, the file has %" PRIu64 " left", n, size - 8);
+        return err_set(err, ERR_CORRUPT,
+                       "the header claims %" PRIu64 " bytes, the file has %" PRIu64 " left", n,
+                       size - 8);
     }
     if (n > SAFETENSORS_MAX_HEADER_BYTES) {
-        return err_set(err, ERR_LIMIT, "the header has %" PRIu64 " bytes, at most %" PRIu64 " are accepted", n,
+        return err_set(err, ERR_LIMIT,
+                       "the header has %" PRIu64 " bytes, at most %" PRIu64 " are accepted", n,
                        SAFETENSORS_MAX_HEADER_BYTES);
     }
     st->priv->header = mem_alloc((size_t)n + 1);
@@ -250,7 +271,8 @@ static bool parse_file(Safetensors *st, Err *err) {
     bool ok = json_reader_open(&h.json, text, &opt, err) && read_header(&h);
     json_reader_deinit(&h.json);
     if (!ok) {
-        if (err && err->kind == ERR_INPUT) err->kind = ERR_CORRUPT; /* JSON's own errors: here the file is at fault */
+        if (err && err->kind == ERR_INPUT)
+            err->kind = ERR_CORRUPT; /* JSON's own errors: here the file is at fault */
         return err_wrap(err, "header");
     }
     if (!check_cover(st, h.data_bytes, err)) return false;

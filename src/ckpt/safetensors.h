@@ -1,8 +1,9 @@
-/* safetensors.h: one .safetensors file: its tensor table and its __metadata__ (formats.md section 9).
+/* safetensors.h: one .safetensors file: its tensor table and its __metadata__ (formats.md
+ * section 9).
  *
- * Opening reads the header (its length is checked against the file's first) and nothing of the data. Tensors must cover the
- * data exactly, without holes or overlaps. The table belongs to the Safetensors and lives until safetensors_close(); it is
- * immutable after opening.
+ * Opening reads the header (its length is checked against the file's first) and nothing of the
+ * data. Tensors must cover the data exactly, without holes or overlaps. The table belongs to the
+ * Safetensors and lives until safetensors_close(); it is immutable after opening.
  *
  *     Safetensors *st;
  *     if (!safetensors_open(path, &st, err)) return false;
@@ -24,15 +25,17 @@ typedef struct SafetensorsPair {
 typedef struct Safetensors {
     Str path;
     OsFile file;
-    uint64_t data_offset;            /* where tensor data starts in the file */
-    const CkptTensor *tensors;       /* n_tensors, in the order of the header; offsets count from the file's start */
+    uint64_t data_offset; /* where tensor data starts in the file */
+    /* n_tensors, in the order of the header; offsets count from the file's start. */
+    const CkptTensor *tensors;
     size_t n_tensors;
     const SafetensorsPair *metadata; /* n_metadata, the strings of __metadata__ */
     size_t n_metadata;
     struct SafetensorsPrivate *priv;
 } Safetensors;
 
-bool safetensors_open(const char *path, Safetensors **out, Err *err) MUST_CHECK; /* ERR_CORRUPT, ERR_LIMIT, ERR_UNSUPPORTED, ERR_IO */
-void safetensors_close(Safetensors *st);                                         /* NULL is allowed */
+/* ERR_CORRUPT, ERR_LIMIT, ERR_UNSUPPORTED, ERR_NOT_FOUND, ERR_IO. */
+bool safetensors_open(const char *path, Safetensors **out, Err *err) MUST_CHECK;
+void safetensors_close(Safetensors *st); /* NULL is allowed */
 
 #endif

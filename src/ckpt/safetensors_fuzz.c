@@ -1,4 +1,5 @@
-/* Any bytes as a .safetensors file: refused with a message, or every tensor lies inside the file and has its shape's size. */
+/* Any bytes as a .safetensors file: refused with a message, or every tensor lies inside the file
+ * and has its shape's size. */
 #include "ckpt/safetensors.h"
 
 #include "ckpt/fuzz_file.h"
@@ -19,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const CkptTensor *t = &st->tensors[i];
         uint64_t bytes = dtype_info(t->dtype)->block_bytes;
         for (int k = 0; k < t->n_dims; k++) bytes *= t->shape[k];
-        if (bytes != t->n_bytes || t->offset < st->data_offset || t->offset + t->n_bytes > size) abort();
+        if (bytes != t->n_bytes || t->offset < st->data_offset || t->offset + t->n_bytes > size)
+            abort();
         sum += t->n_bytes;
     }
     if (sum + st->data_offset != size) abort();

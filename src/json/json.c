@@ -10,7 +10,8 @@
 /* Objects up to this size are searched for duplicates pair by pair, larger ones with a hash map. */
 enum { SMALL_OBJECT = 12 };
 
-/* Nodes whose container is still open lie on a stack; when it closes, they move to the arena in one piece. */
+/* Nodes whose container is still open lie on a stack; when it closes, they move to the arena in
+ * one piece. */
 typedef struct TreeBuilder {
     Arena *a;
     JsonDup dup;
@@ -104,19 +105,23 @@ static bool container_close(TreeBuilder *b, Err *err) {
 
 static bool tree_add(TreeBuilder *b, const JsonToken *t, Err *err) {
     static const JsonType types[] = {
-        [JSON_EV_OBJECT] = JSON_OBJECT, [JSON_EV_ARRAY] = JSON_ARRAY,  [JSON_EV_STRING] = JSON_STRING,
-        [JSON_EV_NUMBER] = JSON_NUMBER, [JSON_EV_TRUE] = JSON_TRUE,    [JSON_EV_FALSE] = JSON_FALSE,
+        [JSON_EV_OBJECT] = JSON_OBJECT, [JSON_EV_ARRAY] = JSON_ARRAY,
+        [JSON_EV_STRING] = JSON_STRING, [JSON_EV_NUMBER] = JSON_NUMBER,
+        [JSON_EV_TRUE] = JSON_TRUE,     [JSON_EV_FALSE] = JSON_FALSE,
         [JSON_EV_NULL] = JSON_NULL,
     };
     if (t->event == JSON_EV_KEY) {
         b->key = token_text(b, t);
         return true;
     }
-    if (t->event == JSON_EV_OBJECT_END || t->event == JSON_EV_ARRAY_END) return container_close(b, err);
+    if (t->event == JSON_EV_OBJECT_END || t->event == JSON_EV_ARRAY_END)
+        return container_close(b, err);
     Json *j = node_push(b, types[t->event], err);
     if (!j) return false;
-    if (t->event == JSON_EV_STRING || t->event == JSON_EV_NUMBER) j->text = token_text(b, t);
-    else if (j->type == JSON_OBJECT || j->type == JSON_ARRAY) b->opened[b->depth++] = b->n - 1;
+    if (t->event == JSON_EV_STRING || t->event == JSON_EV_NUMBER)
+        j->text = token_text(b, t);
+    else if (j->type == JSON_OBJECT || j->type == JSON_ARRAY)
+        b->opened[b->depth++] = b->n - 1;
     return true;
 }
 
@@ -193,7 +198,8 @@ static int64_t exponent_of(Str s) {
     return negative ? -v : v;
 }
 
-/* A number with fraction or exponent whose value is an integer: digits of the mantissa, then zeros by the exponent. */
+/* A number with fraction or exponent whose value is an integer: digits of the mantissa, then
+ * zeros by the exponent. */
 static bool integer_of(Str s, int64_t *out) {
     bool negative = s.p[0] == '-', in_fraction = false;
     unsigned __int128 v = 0;
@@ -245,8 +251,9 @@ bool json_str(const Json *j, Str *out) {
 
 const char *jsontype_name(JsonType t) {
     static const char *const names[] = {
-        [JSON_NULL] = "null",     [JSON_FALSE] = "boolean", [JSON_TRUE] = "boolean", [JSON_NUMBER] = "number",
-        [JSON_STRING] = "string", [JSON_ARRAY] = "array",   [JSON_OBJECT] = "object",
+        [JSON_NULL] = "null",     [JSON_FALSE] = "boolean", [JSON_TRUE] = "boolean",
+        [JSON_NUMBER] = "number", [JSON_STRING] = "string", [JSON_ARRAY] = "array",
+        [JSON_OBJECT] = "object",
     };
     return (size_t)t < sizeof names / sizeof *names ? names[t] : "unknown";
 }

@@ -1,5 +1,5 @@
-/* Any bytes: the reader in one piece and in pieces agrees on every event; what parses into a tree is written, read again and
- * written the same. */
+/* Any bytes: the reader in one piece and in pieces agrees on every event; what parses into a
+ * tree is written, read again and written the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,8 @@ static void round_trip(Str text, const JsonOptions *opt) {
         if (!str_eq(buf_str(&first), buf_str(&second))) abort();
         int64_t i;
         double d;
-        if (json_i64(json_at(doc, 0), &i) && (!json_f64(json_at(doc, 0), &d) || (double)i != d)) abort();
+        if (json_i64(json_at(doc, 0), &i) && (!json_f64(json_at(doc, 0), &d) || (double)i != d))
+            abort();
     } else if (!err.msg[0]) {
         abort();
     }

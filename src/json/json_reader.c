@@ -10,12 +10,23 @@ enum { DEFAULT_DEPTH = 128 };
 #define DEFAULT_BYTES ((size_t)256 << 20)
 
 /* What the grammar allows next. */
-enum { WANT_VALUE, WANT_ITEM_OR_END, WANT_KEY_OR_END, WANT_KEY, WANT_COLON, WANT_COMMA_OR_END, WANT_NOTHING };
+enum {
+    WANT_VALUE,
+    WANT_ITEM_OR_END,
+    WANT_KEY_OR_END,
+    WANT_KEY,
+    WANT_COLON,
+    WANT_COMMA_OR_END,
+    WANT_NOTHING
+};
 
 static const char *const want_names[] = {
-    [WANT_VALUE] = "a value",   [WANT_ITEM_OR_END] = "a value or ']'",
-    [WANT_KEY] = "a name in double quotes", [WANT_KEY_OR_END] = "a name in double quotes or '}'",
-    [WANT_COLON] = "':'",       [WANT_COMMA_OR_END] = "',' or the closing bracket",
+    [WANT_VALUE] = "a value",
+    [WANT_ITEM_OR_END] = "a value or ']'",
+    [WANT_KEY] = "a name in double quotes",
+    [WANT_KEY_OR_END] = "a name in double quotes or '}'",
+    [WANT_COLON] = "':'",
+    [WANT_COMMA_OR_END] = "',' or the closing bracket",
     [WANT_NOTHING] = "the end",
 };
 
@@ -36,7 +47,8 @@ bool json_reader_feed(JsonReader *r, Str piece, bool last, Err *err) {
     r->piece_at += r->n;
     if (piece.n > r->max_bytes || r->piece_at > r->max_bytes - piece.n) {
         r->failed = true;
-        return err_set(err, ERR_LIMIT, "JSON text is longer than the limit of %zu bytes", r->max_bytes);
+        return err_set(err, ERR_LIMIT, "JSON text is longer than the limit of %zu bytes",
+                       r->max_bytes);
     }
     r->p = piece.p;
     r->n = piece.n;
@@ -95,7 +107,8 @@ static bool container_begin(JsonReader *r, JsonToken *t, bool object, Err *err) 
 static bool container_end(JsonReader *r, JsonToken *t, Err *err) {
     bool object = in_object(r);
     if (r->p[r->at] != (object ? '}' : ']')) return fail_unexpected(r, err);
-    *t = (JsonToken){.event = object ? JSON_EV_OBJECT_END : JSON_EV_ARRAY_END, .at = json_reader_offset(r)};
+    *t = (JsonToken){.event = object ? JSON_EV_OBJECT_END : JSON_EV_ARRAY_END,
+                     .at = json_reader_offset(r)};
     r->at++;
     r->depth--;
     value_done(r);
@@ -104,13 +117,14 @@ static bool container_end(JsonReader *r, JsonToken *t, Err *err) {
 
 static bool is_string(JsonEvent e) { return e == JSON_EV_KEY || e == JSON_EV_STRING; }
 
-/* The end of the token from r->at on. False: it goes on past this piece. For a string *end is the closing quote; a raw
- * control character also ends it and is reported by the caller. */
+/* The end of the token from r->at on. False: it goes on past this piece. For a string *end is
+ * the closing quote; a raw control character also ends it and is reported by the caller. */
 static bool token_end(JsonReader *r, size_t *end) {
     size_t i = r->at;
     if (!is_string(r->token)) {
         if (r->token == JSON_EV_NUMBER) i = json_scan_number(r->p, i, r->n);
-        bool word = r->token != JSON_EV_NUMBER || r->python_numbers; /* "-Infinity" begins like a number */
+        bool word =
+            r->token != JSON_EV_NUMBER || r->python_numbers; /* "-Infinity" begins like a number */
         *end = word ? json_scan_word(r->p, i, r->n) : i;
         return *end < r->n || r->last;
     }
@@ -146,7 +160,8 @@ static bool string_check(JsonReader *r, Str raw, Err *err) {
     if (lone) {
         err_set(err, ERR_INPUT, "escape " STR_F " is half of a surrogate pair", STR_A(shown));
     } else {
-        err_set(err, ERR_INPUT, "escape " STR_F " is not one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX",
+        err_set(err, ERR_INPUT,
+                "escape " STR_F " is not one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX",
                 STR_A(shown));
     }
     return fail_at(r, r->token_at + 1 + bad, err);
@@ -157,12 +172,16 @@ static bool is_python_number(Str raw) {
 }
 
 static bool word_check(JsonReader *r, Str raw, Err *err) {
-    if (str_eq(raw, STR("true"))) r->token = JSON_EV_TRUE;
-    else if (str_eq(raw, STR("false"))) r->token = JSON_EV_FALSE;
-    else if (r->python_numbers && is_python_number(raw)) r->token = JSON_EV_NUMBER;
+    if (str_eq(raw, STR("true")))
+        r->token = JSON_EV_TRUE;
+    else if (str_eq(raw, STR("false")))
+        r->token = JSON_EV_FALSE;
+    else if (r->python_numbers && is_python_number(raw))
+        r->token = JSON_EV_NUMBER;
     else if (!str_eq(raw, STR("null"))) {
         Str shown = str_slice(raw, 0, 20);
-        err_set(err, ERR_INPUT, "found " STR_F " where %s is expected", STR_A(shown), want_names[WANT_VALUE]);
+        err_set(err, ERR_INPUT, "found " STR_F " where %s is expected", STR_A(shown),
+                want_names[WANT_VALUE]);
         return fail_at(r, r->token_at, err);
     }
     return true;
@@ -211,8 +230,10 @@ static bool token_scan(JsonReader *r, JsonToken *t, Err *err) {
     if (!token_check(r, raw, err)) return false;
     r->at = end + string;
     *t = (JsonToken){.event = r->token, .escaped = r->escaped, .raw = raw, .at = r->token_at};
-    if (r->token == JSON_EV_KEY) r->want = WANT_COLON;
-    else value_done(r);
+    if (r->token == JSON_EV_KEY)
+        r->want = WANT_COLON;
+    else
+        value_done(r);
     return true;
 }
 
@@ -227,14 +248,20 @@ static bool token_begin(JsonReader *r, JsonToken *t, JsonEvent token, Err *err) 
 static bool value_begin(JsonReader *r, JsonToken *t, Err *err) {
     char c = r->p[r->at];
     switch (c) {
-    case '"': return token_begin(r, t, JSON_EV_STRING, err);
-    case '{': return container_begin(r, t, true, err);
-    case '[': return container_begin(r, t, false, err);
-    case '-': return token_begin(r, t, JSON_EV_NUMBER, err);
-    default: break;
+    case '"':
+        return token_begin(r, t, JSON_EV_STRING, err);
+    case '{':
+        return container_begin(r, t, true, err);
+    case '[':
+        return container_begin(r, t, false, err);
+    case '-':
+        return token_begin(r, t, JSON_EV_NUMBER, err);
+    default:
+        break;
     }
     if (c >= '0' && c <= '9') return token_begin(r, t, JSON_EV_NUMBER, err);
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return token_begin(r, t, JSON_EV_NULL, err);
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+        return token_begin(r, t, JSON_EV_NULL, err);
     return fail_unexpected(r, err);
 }
 
@@ -253,12 +280,15 @@ bool json_next(JsonReader *r, JsonToken *t, Err *err) {
         if (r->at == r->n) return piece_end(r, t, err);
         char c = r->p[r->at];
         switch (r->want) {
-        case WANT_VALUE: return value_begin(r, t, err);
-        case WANT_ITEM_OR_END: return c == ']' ? container_end(r, t, err) : value_begin(r, t, err);
+        case WANT_VALUE:
+            return value_begin(r, t, err);
+        case WANT_ITEM_OR_END:
+            return c == ']' ? container_end(r, t, err) : value_begin(r, t, err);
         case WANT_KEY_OR_END:
             if (c == '}') return container_end(r, t, err);
             return c == '"' ? token_begin(r, t, JSON_EV_KEY, err) : fail_unexpected(r, err);
-        case WANT_KEY: return c == '"' ? token_begin(r, t, JSON_EV_KEY, err) : fail_unexpected(r, err);
+        case WANT_KEY:
+            return c == '"' ? token_begin(r, t, JSON_EV_KEY, err) : fail_unexpected(r, err);
         case WANT_COLON:
             if (c != ':') return fail_unexpected(r, err);
             r->want = WANT_VALUE;
@@ -267,7 +297,8 @@ bool json_next(JsonReader *r, JsonToken *t, Err *err) {
             if (c != ',') return container_end(r, t, err);
             r->want = in_object(r) ? WANT_KEY : WANT_VALUE;
             break;
-        default: return fail_unexpected(r, err);
+        default:
+            return fail_unexpected(r, err);
         }
         r->at++;
     }
@@ -301,12 +332,12 @@ bool json_token_str(const JsonToken *t, Arena *a, Str *out, Err *err) {
 
 const char *jsonevent_name(JsonEvent e) {
     static const char *const names[] = {
-        [JSON_EV_MORE] = "incomplete",    [JSON_EV_END] = "the end",
-        [JSON_EV_OBJECT] = "an object",   [JSON_EV_OBJECT_END] = "the end of an object",
-        [JSON_EV_ARRAY] = "an array",     [JSON_EV_ARRAY_END] = "the end of an array",
-        [JSON_EV_KEY] = "a name",         [JSON_EV_STRING] = "a string",
-        [JSON_EV_NUMBER] = "a number",    [JSON_EV_TRUE] = "a boolean",
-        [JSON_EV_FALSE] = "a boolean",    [JSON_EV_NULL] = "null",
+        [JSON_EV_MORE] = "incomplete",  [JSON_EV_END] = "the end",
+        [JSON_EV_OBJECT] = "an object", [JSON_EV_OBJECT_END] = "the end of an object",
+        [JSON_EV_ARRAY] = "an array",   [JSON_EV_ARRAY_END] = "the end of an array",
+        [JSON_EV_KEY] = "a name",       [JSON_EV_STRING] = "a string",
+        [JSON_EV_NUMBER] = "a number",  [JSON_EV_TRUE] = "a boolean",
+        [JSON_EV_FALSE] = "a boolean",  [JSON_EV_NULL] = "null",
     };
     return (size_t)e < sizeof names / sizeof *names ? names[e] : "unknown";
 }
@@ -340,7 +371,8 @@ size_t json_unescape(Str raw, char *out) {
         if (raw.n - i < 6) break;
         uint32_t unit = (uint32_t)json_hex4(raw.p + i + 2);
         i += 6;
-        if (unit >= 0xD800 && unit < 0xDC00 && raw.n - i >= 6 && raw.p[i] == '\\' && raw.p[i + 1] == 'u') {
+        if (unit >= 0xD800 && unit < 0xDC00 && raw.n - i >= 6 && raw.p[i] == '\\' &&
+            raw.p[i + 1] == 'u') {
             int low = json_hex4(raw.p + i + 2);
             if (low >= 0xDC00 && low < 0xE000) {
                 unit = 0x10000 + ((unit & 0x3FF) << 10) + ((uint32_t)low & 0x3FF);

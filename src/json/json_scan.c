@@ -13,8 +13,8 @@ static bool ends_run(unsigned char c) { return c == '"' || c == '\\' || c < 0x20
 
 #if defined(__SSE2__)
 
-/* 16 bytes at a time; *i stops at the block that holds the end of the run, or where fewer than 16 are left. True: *i is
- * the end itself. */
+/* 16 bytes at a time; *i stops at the block that holds the end of the run, or where fewer than
+ * 16 are left. True: *i is the end itself. */
 static bool string_blocks(const char *p, size_t *i, size_t n, bool *high) {
     const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
     const __m128i control = _mm_set1_epi8(0x1F);
@@ -50,7 +50,7 @@ static size_t space_blocks(const char *p, size_t i, size_t n) {
 #else
 
 #define BYTES(c) (0x0101010101010101ull * (c))
-#define HAS_ZERO(w) (((w)-BYTES(1)) & ~(w) & BYTES(0x80))
+#define HAS_ZERO(w) (((w)-BYTES(1)) & ~(w)&BYTES(0x80))
 
 static bool string_blocks(const char *p, size_t *i, size_t n, bool *high) {
     for (; n - *i >= 8; *i += 8) {
@@ -96,7 +96,8 @@ size_t json_scan_number(const char *p, size_t i, size_t n) {
 }
 
 size_t json_scan_word(const char *p, size_t i, size_t n) {
-    while (i < n && (is_digit(p[i]) || (p[i] >= 'a' && p[i] <= 'z') || (p[i] >= 'A' && p[i] <= 'Z'))) {
+    while (i < n &&
+           (is_digit(p[i]) || (p[i] >= 'a' && p[i] <= 'z') || (p[i] >= 'A' && p[i] <= 'Z'))) {
         i++;
     }
     return i;
@@ -140,7 +141,7 @@ int json_hex4(const char *p) {
     int v = 0;
     for (int i = 0; i < 4; i++) {
         char c = p[i];
-        int d = is_digit(c)               ? c - '0'
+        int d = is_digit(c)              ? c - '0'
                 : (c >= 'a' && c <= 'f') ? c - 'a' + 10
                 : (c >= 'A' && c <= 'F') ? c - 'A' + 10
                                          : -1;

@@ -89,7 +89,9 @@ void json_put_quoted(Buf *out, Str s, bool ascii) {
         if (whole) {
             i = json_scan_string(s.p, i, s.n, &high);
         } else {
-            while (i < s.n && (unsigned char)s.p[i] - 0x20u < 0x5F && s.p[i] != '"' && s.p[i] != '\\') i++;
+            while (i < s.n && (unsigned char)s.p[i] - 0x20u < 0x5F && s.p[i] != '"' &&
+                   s.p[i] != '\\')
+                i++;
         }
         buf_put(out, str_slice(s, from, i));
         if (i == s.n) break;
@@ -117,8 +119,8 @@ void json_w_u64(JsonWriter *w, uint64_t v) {
     buf_putf(w->out, "%" PRIu64, v);
 }
 
-/* Writes v with as few digits as read back to it, `least` to `most`. The host program may have set a locale with a decimal
- * comma; JSON has points only. */
+/* Writes v with as few digits as read back to it, `least` to `most`. The host program may have
+ * set a locale with a decimal comma; JSON has points only. */
 static void put_number(Buf *out, double v, int least, int most, bool single) {
     char text[40];
     for (int n = least; n <= most; n++) {
@@ -167,15 +169,24 @@ void json_w_raw(JsonWriter *w, Str json) {
 
 static void put_leaf(JsonWriter *w, const Json *j) {
     switch (j->type) {
-    case JSON_STRING: json_w_str(w, j->text); break;
-    case JSON_NUMBER: json_w_raw(w, j->text); break;
+    case JSON_STRING:
+        json_w_str(w, j->text);
+        break;
+    case JSON_NUMBER:
+        json_w_raw(w, j->text);
+        break;
     case JSON_TRUE:
-    case JSON_FALSE: json_w_bool(w, j->type == JSON_TRUE); break;
-    default: json_w_null(w); break;
+    case JSON_FALSE:
+        json_w_bool(w, j->type == JSON_TRUE);
+        break;
+    default:
+        json_w_null(w);
+        break;
     }
 }
 
-/* A walk with its own stack: a tree may be deeper than the writer allows, which fails the Buf instead of the C stack. */
+/* A walk with its own stack: a tree may be deeper than the writer allows, which fails the Buf
+ * instead of the C stack. */
 void json_w_tree(JsonWriter *w, const Json *j) {
     struct {
         const Json *j;
@@ -187,8 +198,10 @@ void json_w_tree(JsonWriter *w, const Json *j) {
         if (!container) {
             put_leaf(w, j);
         } else {
-            if (j->type == JSON_OBJECT) json_w_object(w);
-            else json_w_array(w);
+            if (j->type == JSON_OBJECT)
+                json_w_object(w);
+            else
+                json_w_array(w);
             if (w->out->failed || n == JSON_WRITER_MAX_DEPTH) return;
             open[n].j = j;
             open[n++].i = 0;

@@ -1,4 +1,5 @@
-/* What the writer writes: separators, indentation, escapes, shortest numbers, and that a parsed tree comes back the same. */
+/* What the writer writes: separators, indentation, escapes, shortest numbers, and that a parsed
+ * tree comes back the same. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,8 @@
 #include "json/json_writer.h"
 
 static void assert_written(Buf *b, const char *want) {
-    if (!str_eqc(buf_str(b), want)) fail_msg("wrote %.*s, not %s", (int)b->n, b->p ? b->p : "", want);
+    if (!str_eqc(buf_str(b), want))
+        fail_msg("wrote %.*s, not %s", (int)b->n, b->p ? b->p : "", want);
     buf_clear(b);
 }
 
@@ -42,10 +44,12 @@ static void separators_and_indent(void **state) {
     Buf b = {0};
     JsonWriter w = {.out = &b};
     write_sample(&w);
-    assert_written(&b, "{\"ids\":[-3,18446744073709551615],\"none\":[],\"o\":{\"t\":true,\"n\":null},\"raw\":[1]}");
+    assert_written(&b, "{\"ids\":[-3,18446744073709551615],\"none\":[],\"o\":{\"t\":true,\"n\":"
+                       "null},\"raw\":[1]}");
     w = (JsonWriter){.out = &b, .indent = 2};
     write_sample(&w);
-    assert_written(&b, "{\n  \"ids\": [\n    -3,\n    18446744073709551615\n  ],\n  \"none\": [],\n  \"o\": {\n    \"t\": true,\n"
+    assert_written(&b, "{\n  \"ids\": [\n    -3,\n    18446744073709551615\n  ],\n  \"none\": "
+                       "[],\n  \"o\": {\n    \"t\": true,\n"
                        "    \"n\": null\n  },\n  \"raw\": [1]\n}");
     buf_deinit(&b);
 }
@@ -53,8 +57,12 @@ static void separators_and_indent(void **state) {
 static void strings_are_escaped(void **state) {
     (void)state;
     Buf b = {0};
-    json_put_quoted(&b, STR("a\"b\\c/\b\f\n\r\t\x01\x7F\xC3\xA9\xF0\x9D\x84\x9E long enough for whole blocks of sixteen"), false);
-    assert_written(&b, "\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0001\x7F\xC3\xA9\xF0\x9D\x84\x9E long enough for whole blocks of sixteen\"");
+    json_put_quoted(&b,
+                    STR("a\"b\\c/\b\f\n\r\t\x01\x7F\xC3\xA9\xF0\x9D\x84\x9E long enough for whole "
+                        "blocks of sixteen"),
+                    false);
+    assert_written(&b, "\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0001\x7F\xC3\xA9\xF0\x9D\x84\x9E long "
+                       "enough for whole blocks of sixteen\"");
     json_put_quoted(&b, STR("\x7F\xC3\xA9\xF0\x9D\x84\x9E~\n"), true);
     assert_written(&b, "\"\\u007f\\u00e9\\ud834\\udd1e~\\n\"");
     json_put_quoted(&b, STR("a\xFF\xC3z\xE2\x82"), false);
@@ -73,9 +81,19 @@ static void numbers_are_shortest(void **state) {
     static const struct {
         double v;
         const char *text;
-    } table[] = {{0, "0"}, {-0.0, "-0"}, {1, "1"}, {0.1, "0.1"}, {-2.5, "-2.5"}, {1e300, "1e+300"}, {1.0 / 3, "0.3333333333333333"},
-                 {5e-324, "5e-324"}, {1.7976931348623157e308, "1.7976931348623157e+308"}, {9007199254740993.0, "9007199254740992"},
-                 {NAN, "null"}, {-INFINITY, "null"}, {0.30000000000000004, "0.30000000000000004"}};
+    } table[] = {{0, "0"},
+                 {-0.0, "-0"},
+                 {1, "1"},
+                 {0.1, "0.1"},
+                 {-2.5, "-2.5"},
+                 {1e300, "1e+300"},
+                 {1.0 / 3, "0.3333333333333333"},
+                 {5e-324, "5e-324"},
+                 {1.7976931348623157e308, "1.7976931348623157e+308"},
+                 {9007199254740993.0, "9007199254740992"},
+                 {NAN, "null"},
+                 {-INFINITY, "null"},
+                 {0.30000000000000004, "0.30000000000000004"}};
     Buf b = {0};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         JsonWriter w = {.out = &b};
@@ -123,7 +141,8 @@ static void numbers_read_back(void **state) {
 
 static void tree_comes_back(void **state) {
     (void)state;
-    const char *text = "{\"a\":[1.50e+2,-0,[],{}],\"\xC3\xA9\":\"x\\ny\",\"b\":{\"c\":null,\"d\":[true,false]}}";
+    const char *text =
+        "{\"a\":[1.50e+2,-0,[],{}],\"\xC3\xA9\":\"x\\ny\",\"b\":{\"c\":null,\"d\":[true,false]}}";
     Arena a = {0};
     Json *doc;
     Buf b = {0};
