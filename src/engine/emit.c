@@ -137,11 +137,11 @@ static void score_rows(Engine *e, const Planned *p) {
     else sample_row(e, j);
 }
 
-static void progress(const Job *j) {
+static void progress(Job *j) {
     if (!j->p.sink.put) return;
     Event ev = {.kind = EVENT_PROGRESS, .request = j->p.request, .choice = j->p.choice, .n_done = j->cache.n_tokens,
                 .n_total = j->n_prompt};
-    if (!sink_put(&j->p.sink, &ev)) job_cancel((Job *)(uintptr_t)j);
+    if (!sink_put(&j->p.sink, &ev)) atomic_store(&j->own_cancel, true);
 }
 
 void emit_outputs(Engine *e) {

@@ -17,23 +17,34 @@ static bool options_check(const EngineOptions *o, Err *err) {
     return true;
 }
 
+static BudgetAsk budget_ask(const EngineOptions *o) {
+    BudgetAsk ask = {.n_ctx = o->n_ctx, .n_seqs = o->n_slots, .k = o->k, .v = o->v};
+    ask.max_rows = o->prefill_chunk > o->n_slots ? o->prefill_chunk : o->n_slots;
+    ask.max_out = o->n_slots > ENGINE_SCORE_ROWS ? o->n_slots : ENGINE_SCORE_ROWS;
+    if (ask.max_out > ask.max_rows) ask.max_out = ask.max_rows;
+    return ask;
+}
+
+bool engine_budget_for(const Model *m, const EngineOptions *opt, Budget *out, Err *err) {
+    if (!options_check(opt, err)) return false;
+    const BudgetAsk ask = budget_ask(opt);
+    return budget_make(m, &ask, out, err);
+}
+
 static bool plan_memory(Engine *e, Err *err) {
-    Model *m = e->model;
-    e->max_rows = e->opt.prefill_chunk > e->opt.n_slots ? e->opt.prefill_chunk : e->opt.n_slots;
-    e->max_out = e->opt.n_slots > ENGINE_SCORE_ROWS ? e->opt.n_slots : ENGINE_SCORE_ROWS;
-    if (e->max_out > e->max_rows) e->max_out = e->max_rows;
-    const BudgetAsk ask = {.n_ctx = e->opt.n_ctx, .n_seqs = e->opt.n_slots, .max_rows = e->max_rows, .max_out = e->max_out,
-                           .k = e->opt.k, .v = e->opt.v};
-    if (!budget_make(m, &ask, &e->budget, err)) return false;
+    const BudgetAsk ask = budget_ask(&e->opt);
+    e->max_rows = ask.max_rows;
+    e->max_out = ask.max_out;
+    if (!engine_budget_for(e->model, &e->opt, &e->budget, err)) return false;
     if (!e->opt.force && !budget_check(&e->budget, err)) return false;
-    uint64_t limit = m->arch.context ? m->arch.context : UINT32_MAX;
+    uint64_t limit = e->model->arch.context ? e->model->arch.context : UINT32_MAX;
     e->n_ctx = (uint32_t)(e->budget.n_ctx < limit ? e->budget.n_ctx : limit);
     return true;
 }
 
 static bool open_parts(Engine *e, Err *err) {
     Model *m = e->model;
-    if (!options_check(&e->opt, err) || !plan_memory(e, err) || !model_load(m, err)) return false;
+    if (!plan_memory(e, err) || !model_load(m, err)) return false;
     const BackendApi *api = m->be->api;
     e->cache.api = api;
     if (!pagepool_init(&e->cache.pool, e->budget.n_pages, err)) return false;
@@ -125,10 +136,10 @@ void engine_end(Engine *e, Job *job) {
 
 static void drop_cancelled(Engine *e) {
     for (uint32_t i = e->n_running; i-- > 0;)
-        if (atomic_load(&e->running[i]->cancel)) emit_done(e, e->running[i], FINISH_CANCELLED, STR_NONE);
+        if (job_is_cancelled(e->running[i])) emit_done(e, e->running[i], FINISH_CANCELLED, STR_NONE);
     for (Job **at = &e->queue; *at;) {
         Job *j = *at;
-        if (!atomic_load(&j->cancel)) {
+        if (!job_is_cancelled(j)) {
             at = &j->next;
             continue;
         }
@@ -139,7 +150,7 @@ static void drop_cancelled(Engine *e) {
 }
 
 /* A lone job's own cancel flag stops a step between two ops; with company a step always runs through. */
-static const atomic_bool *step_cancel(const Engine *e) { return e->n_plan == 1 ? &e->plan[0].job->cancel : NULL; }
+static const atomic_bool *step_cancel(const Engine *e) { return e->n_plan == 1 ? e->plan[0].job->p.cancel : NULL; }
 
 bool engine_step(Engine *e) {
     Err err = {0};

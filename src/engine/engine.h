@@ -33,6 +33,8 @@ typedef struct EngineStats {
 typedef struct Engine Engine;
 
 EngineOptions engine_options(void); /* the defaults: f16 cache, 1 slot, chunk 512 */
+/* The memory plan of an engine with these options. */
+bool engine_budget_for(const Model *m, const EngineOptions *opt, Budget *out, Err *err) MUST_CHECK;
 bool engine_open(Model *m, const EngineOptions *opt, Engine **out, Err *err) MUST_CHECK;
 void engine_close(Engine *e);
 uint32_t engine_n_ctx(const Engine *e); /* tokens one sequence may hold */

@@ -65,6 +65,8 @@ void job_free(Job *j) {
     mem_free(j);
 }
 
-void job_cancel(Job *j) { atomic_store(&j->cancel, true); }
+bool job_is_cancelled(const Job *j) {
+    return atomic_load(&j->own_cancel) || (j->p.cancel && atomic_load(j->p.cancel));
+}
 
 uint64_t job_cache_key(const Job *j) { return j->length_class; }

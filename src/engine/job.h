@@ -1,5 +1,5 @@
 /* job.h: one request on its way through the engine: tokens, cache, sampler, output text. Made by any thread, then the engine
- * thread's until EVENT_DONE or EVENT_ERROR; job_cancel may come from anywhere at any time. */
+ * thread's until EVENT_DONE or EVENT_ERROR; the flag JobParams.cancel may be raised from anywhere at any time. */
 #ifndef MLXCEL_ENGINE_JOB_H
 #define MLXCEL_ENGINE_JOB_H
 
@@ -33,6 +33,7 @@ typedef struct JobParams {
     const uint64_t *(*mask)(void *ctx, Err *err);
     bool (*mask_accept)(void *ctx, uint32_t token, bool *done, Err *err);
     void *mask_ctx;
+    const atomic_bool *cancel; /* the submitter's own flag, which outlives the job; NULL: none */
 } JobParams;
 
 typedef enum JobState { JOB_WAITING, JOB_RUNNING, JOB_ENDED } JobState;
@@ -59,13 +60,13 @@ typedef struct Job {
     TokenLogprob top[LOGPROBS_MAX];
     uint64_t submitted_ns, started_ns, first_token_ns;
     uint64_t order;         /* of admission: the youngest gives way first */
-    atomic_bool cancel;
+    atomic_bool own_cancel; /* raised by the engine when nobody listens any more */
 } Job;
 
 /* n_ctx: tokens a sequence may hold. ERR_LIMIT: the prompt does not fit. ERR_INPUT: an id outside the vocabulary. */
 bool job_new(const Model *m, uint32_t n_ctx, const JobParams *p, Job **out, Err *err) MUST_CHECK;
 void job_free(Job *j);
-void job_cancel(Job *j);
+bool job_is_cancelled(const Job *j);
 uint64_t job_cache_key(const Job *j); /* everything beside tokens that enters K and V (rule 9) */
 
 #endif

@@ -1,0 +1,218 @@
+/* mlxcel.h: the library. Load a checkpoint, run requests on it; tokenize, render chat templates, parse replies, enforce grammars.
+ *
+ *     mlxcel_error err;
+ *     mlxcel_model *model;  mlxcel_engine *engine;
+ *     if (!mlxcel_model_open("model.gguf", NULL, &model, &err)) { fprintf(stderr, "%s\n", err.message); return 1; }
+ *     if (!mlxcel_engine_open(model, NULL, &engine, &err)) ...
+ *     mlxcel_prompt *prompt;
+ *     mlxcel_chat_prompt(model, "[{\"role\":\"user\",\"content\":\"Hello\"}]", NULL, &prompt, &err);
+ *     mlxcel_request *request;
+ *     mlxcel_request_new(engine, mlxcel_prompt_ids(prompt), mlxcel_prompt_n_ids(prompt), &request, &err);
+ *     mlxcel_request_set(request, "n_predict", "100", &err);
+ *     mlxcel_request_run(request, print_event, NULL, &err);
+ *
+ * Every fallible function returns false and fills the error (which may be NULL); nothing aborts or exits. Objects are opaque;
+ * *_free and *_close accept NULL. A model is immutable and may be shared by engines in several threads; an engine, its requests
+ * and their runs belong to one thread at a time, except mlxcel_request_cancel, which may be called from anywhere. Text is UTF-8.
+ * Structs of options begin with their size: initialise them with the function that returns defaults. */
+#ifndef MLXCEL_H
+#define MLXCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MLXCEL_API __attribute__((visibility("default")))
+#else
+#define MLXCEL_API
+#endif
+
+/* --- errors and strings --- */
+
+typedef enum mlxcel_error_kind { /* by who can fix it */
+    MLXCEL_OK,
+    MLXCEL_INPUT,       /* the request is wrong */
+    MLXCEL_UNSUPPORTED, /* well-formed, but not something this build does */
+    MLXCEL_NOT_FOUND,
+    MLXCEL_LIMIT,       /* larger than a stated limit, or more memory than there is */
+    MLXCEL_BUSY,
+    MLXCEL_CANCELLED,
+    MLXCEL_NOMEM,
+    MLXCEL_IO,
+    MLXCEL_CORRUPT,     /* a file breaks its format */
+    MLXCEL_INTERNAL
+} mlxcel_error_kind;
+
+typedef struct mlxcel_error {
+    int kind;          /* mlxcel_error_kind */
+    char message[400]; /* one line: the thing, the value found, what is accepted */
+} mlxcel_error;
+
+typedef struct mlxcel_string mlxcel_string; /* owned text returned by a function */
+MLXCEL_API const char *mlxcel_string_text(const mlxcel_string *s); /* NUL-terminated; may hold NULs before its end */
+MLXCEL_API size_t mlxcel_string_size(const mlxcel_string *s);      /* bytes */
+MLXCEL_API void mlxcel_string_free(mlxcel_string *s);
+
+MLXCEL_API const char *mlxcel_version(void);
+MLXCEL_API const char *mlxcel_error_name(int kind);
+/* Notes and warnings on stderr: 0 none, 1 warnings (the default), 2 notes, 3 debugging. */
+MLXCEL_API void mlxcel_log_level(int level);
+/* While held, warnings wait; they come out with release(true) and are dropped by release(false). */
+MLXCEL_API void mlxcel_log_hold(void);
+MLXCEL_API void mlxcel_log_release(bool show);
+
+/* --- models --- */
+
+typedef struct mlxcel_model mlxcel_model;
+
+typedef struct mlxcel_model_options {
+    size_t size;
+    const char *backend; /* "auto", "cpu", "ref" */
+    int threads;         /* 0: one per physical core that this process may use */
+    const char *isa;     /* an upper bound: "auto", "avx512", "avx2", "portable" */
+} mlxcel_model_options;
+
+MLXCEL_API mlxcel_model_options mlxcel_model_options_default(void);
+/* Opens a directory with config.json and safetensors, a .gguf file or the first of a split set. Reads headers and metadata; the
+ * weights are read when an engine is opened. */
+MLXCEL_API bool mlxcel_model_open(const char *path, const mlxcel_model_options *options, mlxcel_model **out, mlxcel_error *err);
+MLXCEL_API void mlxcel_model_close(mlxcel_model *model); /* after its engines */
+MLXCEL_API uint32_t mlxcel_model_n_vocab(const mlxcel_model *model);
+MLXCEL_API uint64_t mlxcel_model_n_ctx(const mlxcel_model *model);     /* meant for; 0: no limit of its own */
+MLXCEL_API bool mlxcel_model_is_eog(const mlxcel_model *model, uint32_t token); /* ends a generation */
+MLXCEL_API bool mlxcel_model_has_tokenizer(const mlxcel_model *model);
+MLXCEL_API const char *mlxcel_model_architecture(const mlxcel_model *model);
+MLXCEL_API double mlxcel_model_load_ms(const mlxcel_model *model);     /* opening and loading so far */
+/* One tensor of the file, decoded to float32: data (free with mlxcel_free), shape (8 entries) and dimensions. */
+MLXCEL_API bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data, uint64_t shape[8], int *n_dims,
+                                    mlxcel_error *err);
+MLXCEL_API bool mlxcel_model_program(const mlxcel_model *model, mlxcel_string **listing, mlxcel_error *err);
+MLXCEL_API void mlxcel_free(void *p);
+
+/* --- engines --- */
+
+typedef struct mlxcel_engine mlxcel_engine;
+
+typedef struct mlxcel_engine_options {
+    size_t size;
+    uint64_t n_ctx;           /* tokens of the cache in all; 0: the model's context, as far as memory goes */
+    uint32_t n_parallel;      /* sequences at once; default 1 */
+    uint32_t prefill_chunk;   /* tokens of a prompt per step; default 512 */
+    const char *cache_type_k; /* "f32", "f16" (default), "bf16", "q8_0", "q4_0" */
+    const char *cache_type_v;
+    bool no_prefix_cache;     /* do not reuse the cache of earlier requests */
+    bool force;               /* load although the memory plan says it will not fit */
+} mlxcel_engine_options;
+
+typedef struct mlxcel_budget { /* bytes */
+    uint64_t weights, cache, scratch, other, total, available;
+    uint64_t cache_per_token;
+    uint64_t n_ctx; /* resolved */
+} mlxcel_budget;
+
+MLXCEL_API mlxcel_engine_options mlxcel_engine_options_default(void);
+/* The memory plan, from metadata alone. */
+MLXCEL_API bool mlxcel_model_budget(const mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_budget *out,
+                                    mlxcel_error *err);
+/* Plans the memory (MLXCEL_LIMIT if it will not fit), loads the weights if no engine has yet, makes the cache. */
+MLXCEL_API bool mlxcel_engine_open(mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_engine **out,
+                                   mlxcel_error *err);
+MLXCEL_API void mlxcel_engine_close(mlxcel_engine *engine); /* after its requests */
+MLXCEL_API uint32_t mlxcel_engine_n_ctx(const mlxcel_engine *engine); /* tokens one sequence may hold */
+MLXCEL_API void mlxcel_engine_drop_cache(mlxcel_engine *engine);      /* forgets the prefixes of earlier requests */
+/* One step for all submitted requests; false when none is left. */
+MLXCEL_API bool mlxcel_engine_step(mlxcel_engine *engine);
+/* Time per operation kind since profiling was switched on, as a table of text. */
+MLXCEL_API void mlxcel_engine_profile(mlxcel_engine *engine, bool on);
+MLXCEL_API bool mlxcel_engine_profile_text(const mlxcel_engine *engine, mlxcel_string **out, mlxcel_error *err);
+
+/* --- requests --- */
+
+typedef struct mlxcel_request mlxcel_request;
+
+typedef struct mlxcel_logprob {
+    uint32_t token;
+    double logprob; /* natural logarithm */
+} mlxcel_logprob;
+
+typedef enum mlxcel_event_kind {
+    MLXCEL_EVENT_PROGRESS, /* part of the prompt was processed */
+    MLXCEL_EVENT_TEXT,     /* a token, and the text that became certain with it (may be empty) */
+    MLXCEL_EVENT_DONE      /* the last one; text: what was still held back */
+} mlxcel_event_kind;
+
+typedef struct mlxcel_timings {
+    uint64_t prompt_n, cached_n, predicted_n; /* tokens; cached_n of the prompt came from the cache */
+    double prompt_ms, predicted_ms, ttft_ms;  /* ttft: from submission to the first token */
+    uint64_t draft_n, draft_n_accepted, draft_rounds;
+} mlxcel_timings;
+
+typedef struct mlxcel_event { /* borrowed for the call */
+    mlxcel_event_kind kind;
+    const char *text;
+    size_t text_bytes;
+    bool has_token;
+    uint32_t token;
+    double logprob;                 /* of the token, when logprobs were asked for */
+    const mlxcel_logprob *top;      /* n_top best tokens, best first */
+    size_t n_top;
+    uint64_t n_done, n_total;       /* PROGRESS: tokens */
+    const char *finish_reason;      /* DONE: "stop", "length", "cancelled" */
+    const char *finish_detail;      /* DONE: "end of generation token", "stop string", ... */
+    const char *stop_string;        /* DONE: the one that was found, or NULL */
+    mlxcel_timings timings;         /* DONE */
+} mlxcel_event;
+
+typedef bool mlxcel_event_fn(void *ctx, const mlxcel_event *event); /* false: stop generating */
+/* Logits after prompt token `position`, n_vocab floats; false: stop. */
+typedef bool mlxcel_logits_fn(void *ctx, uint32_t position, const float *logits);
+
+/* The ids are copied. MLXCEL_LIMIT: they do not fit the context; MLXCEL_INPUT: an id outside the vocabulary. */
+MLXCEL_API bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids, mlxcel_request **out,
+                                   mlxcel_error *err);
+/* A parameter by its llama-server name ("temperature", "top_k", "seed", "n_predict", "repeat_penalty", ...), as text. Beside the
+ * sampling parameters: n_predict (-1: no limit), ignore_eos ("true": end tokens do not stop; they are not banned either), cache_prompt,
+ * use_generation_config ("true": the checkpoint's own defaults first; set it before others). */
+MLXCEL_API bool mlxcel_request_set(mlxcel_request *request, const char *name, const char *value, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_stop(mlxcel_request *request, const char *stop_string, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_bias(mlxcel_request *request, uint32_t token, float bias, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_dry_breakers(mlxcel_request *request, const char *const *breakers, size_t n, mlxcel_error *err);
+/* Constrains the answer: kind "gbnf", "json_schema", "regex" or "json_object" (source ignored). */
+MLXCEL_API bool mlxcel_request_grammar(mlxcel_request *request, const char *kind, const char *source, mlxcel_error *err);
+/* Gives the logits after every prompt token (score); the answer is then n_predict tokens long, 0 by default. */
+MLXCEL_API void mlxcel_request_logits(mlxcel_request *request, mlxcel_logits_fn *fn, void *ctx);
+/* Queues the request; its events come from mlxcel_engine_step. */
+MLXCEL_API bool mlxcel_request_submit(mlxcel_request *request, mlxcel_event_fn *fn, void *ctx, mlxcel_error *err);
+/* After the DONE event or a failure: false and the error if it failed. */
+MLXCEL_API bool mlxcel_request_result(const mlxcel_request *request, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_is_done(const mlxcel_request *request);
+/* submit, steps until it is done, result. */
+MLXCEL_API bool mlxcel_request_run(mlxcel_request *request, mlxcel_event_fn *fn, void *ctx, mlxcel_error *err);
+MLXCEL_API void mlxcel_request_cancel(mlxcel_request *request); /* from any thread */
+MLXCEL_API void mlxcel_request_free(mlxcel_request *request);   /* cancels first if it runs */
+
+/* --- text --- */
+
+typedef struct mlxcel_prompt mlxcel_prompt;
+/* messages: a JSON array of chat messages. options: a JSON object or NULL: {"tools": [...], "add_generation_prompt": true,
+ * "chat_template": "...", "template_kwargs": {...}, ...}. Text that a message brings never becomes a control token. */
+MLXCEL_API bool mlxcel_chat_prompt(const mlxcel_model *model, const char *messages, const char *options, mlxcel_prompt **out,
+                                   mlxcel_error *err);
+/* Plain text; add_special: BOS and the like as the tokenizer says; parse_special: text that spells a special token is one. */
+MLXCEL_API bool mlxcel_text_prompt(const mlxcel_model *model, const char *text, size_t n_bytes, bool add_special,
+                                   bool parse_special, mlxcel_prompt **out, mlxcel_error *err);
+MLXCEL_API const uint32_t *mlxcel_prompt_ids(const mlxcel_prompt *prompt);
+MLXCEL_API size_t mlxcel_prompt_n_ids(const mlxcel_prompt *prompt);
+MLXCEL_API const char *mlxcel_prompt_text(const mlxcel_prompt *prompt); /* as rendered */
+MLXCEL_API void mlxcel_prompt_free(mlxcel_prompt *prompt);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

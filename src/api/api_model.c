@@ -1,0 +1,161 @@
+/* Models and engines of mlxcel.h. */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/mem.h"
+
+mlxcel_model_options mlxcel_model_options_default(void) {
+    return (mlxcel_model_options){.size = sizeof(mlxcel_model_options), .backend = "auto"};
+}
+
+/* An older caller's struct is shorter: what it does not have keeps its default. */
+static mlxcel_model_options model_options(const mlxcel_model_options *o) {
+    mlxcel_model_options all = mlxcel_model_options_default();
+    if (o) memcpy(&all, o, o->size < sizeof all ? o->size : sizeof all);
+    return all;
+}
+
+bool mlxcel_model_open(const char *path, const mlxcel_model_options *options, mlxcel_model **out, mlxcel_error *error) {
+    Err err = {0};
+    const mlxcel_model_options o = model_options(options);
+    const ModelOptions mo = {.backend = o.backend, .be = {.n_threads = o.threads, .isa = o.isa}};
+    mlxcel_model *model = mem_calloc(1, sizeof *model);
+    if (!model) err_nomem(&err, "model");
+    if (model && model_open(path, &mo, &model->m, &err)) {
+        *out = model;
+        return true;
+    }
+    mem_free(model);
+    return api_fail(error, &err);
+}
+
+void mlxcel_model_close(mlxcel_model *model) {
+    if (!model) return;
+    model_close(model->m);
+    mem_free(model);
+}
+
+uint32_t mlxcel_model_n_vocab(const mlxcel_model *model) { return model->m->arch.vocab; }
+uint64_t mlxcel_model_n_ctx(const mlxcel_model *model) { return model->m->arch.context; }
+bool mlxcel_model_is_eog(const mlxcel_model *model, uint32_t token) { return model_is_eog(model->m, token); }
+bool mlxcel_model_has_tokenizer(const mlxcel_model *model) { return model->m->tok != NULL; }
+const char *mlxcel_model_architecture(const mlxcel_model *model) { return model->m->arch.arch->name; }
+double mlxcel_model_load_ms(const mlxcel_model *model) { return model->m->open_ms + model->m->load_ms; }
+
+/* Any stored tensor of a plain or GGUF type; the parts of other formats come out as the numbers they are. */
+static bool tensor_decode(const Checkpoint *ck, const CkptTensor *t, float **data, Err *err) {
+    uint64_t k = t->n_dims ? t->shape[t->n_dims - 1] : 1, n = 1;
+    for (int i = 0; i + 1 < t->n_dims; i++) n *= t->shape[i];
+    size_t count, bytes;
+    if (!size_mul(n, k, &count) || !size_mul(count, sizeof(float), &bytes)) return err_set(err, ERR_LIMIT, "tensor is too large");
+    void *stored = mem_alloc(t->n_bytes);
+    float *values = mem_alloc(bytes);
+    bool ok = (stored && values) || err_nomem(err, "tensor");
+    ok = ok && checkpoint_read(ck, t, 0, stored, t->n_bytes, err) &&
+         (count == 0 || decode_rows(t->dtype, stored, t->n_bytes, n, k, values, err));
+    mem_free(stored);
+    if (ok) *data = values;
+    else mem_free(values);
+    return ok;
+}
+
+bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data, uint64_t shape[8], int *n_dims,
+                         mlxcel_error *error) {
+    Err err = {0};
+    const Checkpoint *ck = model->m->ck;
+    const CkptTensor *t = checkpoint_find(ck, str_c(name));
+    if (!t) err_set(&err, ERR_NOT_FOUND, "there is no tensor %s", name);
+    if (!t || !tensor_decode(ck, t, data, &err)) return api_fail(error, &err);
+    *n_dims = t->n_dims;
+    memcpy(shape, t->shape, sizeof t->shape);
+    return true;
+}
+
+bool mlxcel_model_program(const mlxcel_model *model, mlxcel_string **listing, mlxcel_error *error) {
+    Buf out = {0};
+    program_dump(model->m->arch.text, &out);
+    return api_string(&out, listing, error);
+}
+
+mlxcel_engine_options mlxcel_engine_options_default(void) {
+    return (mlxcel_engine_options){.size = sizeof(mlxcel_engine_options), .n_parallel = 1, .prefill_chunk = 512,
+                                   .cache_type_k = "f16", .cache_type_v = "f16"};
+}
+
+static bool cache_type(const char *name, PlaneType *out, Err *err) {
+    return planetype_parse(str_c(name), out) ||
+           err_set(err, ERR_INPUT, "cache type \"%s\"; f32, f16, bf16, q8_0 and q4_0 are accepted", name);
+}
+
+bool api_engine_options(const mlxcel_engine_options *from, EngineOptions *to, Err *err) {
+    mlxcel_engine_options all = mlxcel_engine_options_default();
+    if (from) memcpy(&all, from, from->size < sizeof all ? from->size : sizeof all);
+    *to = engine_options();
+    to->n_ctx = all.n_ctx;
+    to->n_slots = all.n_parallel;
+    to->prefill_chunk = all.prefill_chunk;
+    to->no_prefix_cache = all.no_prefix_cache;
+    to->force = all.force;
+    return cache_type(all.cache_type_k, &to->k, err) && cache_type(all.cache_type_v, &to->v, err);
+}
+
+bool mlxcel_model_budget(const mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_budget *out,
+                         mlxcel_error *error) {
+    Err err = {0};
+    EngineOptions o;
+    Budget b;
+    if (!api_engine_options(options, &o, &err) || !engine_budget_for(model->m, &o, &b, &err)) return api_fail(error, &err);
+    *out = (mlxcel_budget){.weights = b.weight_bytes, .cache = b.kv_bytes, .scratch = b.scratch_bytes, .other = b.other_bytes,
+                           .total = b.total_bytes, .available = b.available_bytes, .cache_per_token = b.kv_bytes_per_token,
+                           .n_ctx = b.n_ctx};
+    return true;
+}
+
+bool mlxcel_engine_open(mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_engine **out, mlxcel_error *error) {
+    Err err = {0};
+    EngineOptions o;
+    mlxcel_engine *engine = mem_calloc(1, sizeof *engine);
+    if (!engine) err_nomem(&err, "engine");
+    if (engine && api_engine_options(options, &o, &err) && engine_open(model->m, &o, &engine->e, &err)) {
+        engine->model = model;
+        *out = engine;
+        return true;
+    }
+    mem_free(engine);
+    return api_fail(error, &err);
+}
+
+void mlxcel_engine_close(mlxcel_engine *engine) {
+    if (!engine) return;
+    engine_close(engine->e);
+    mem_free(engine);
+}
+
+uint32_t mlxcel_engine_n_ctx(const mlxcel_engine *engine) { return engine_n_ctx(engine->e); }
+void mlxcel_engine_drop_cache(mlxcel_engine *engine) { engine_drop_prefixes(engine->e); }
+bool mlxcel_engine_step(mlxcel_engine *engine) { return engine_step(engine->e); }
+
+void mlxcel_engine_profile(mlxcel_engine *engine, bool on) {
+    engine->model->m->be->api->profile(engine_exec(engine->e), on);
+}
+
+bool mlxcel_engine_profile_text(const mlxcel_engine *engine, mlxcel_string **out, mlxcel_error *error) {
+    const Model *m = engine->model->m;
+    const uint64_t *ns = m->be->api->op_ns(engine_exec(engine->e));
+    const Program *p = m->arch.text;
+    uint64_t by_code[OP_COUNT] = {0}, total = 0;
+    uint32_t n[OP_COUNT] = {0};
+    for (uint32_t i = 0; ns && i < p->n_ops; i++) {
+        by_code[p->ops[i].code] += ns[i];
+        n[p->ops[i].code]++;
+        total += ns[i];
+    }
+    Buf text = {0};
+    buf_putf(&text, "%-12s %6s %12s %7s\n", "op", "count", "ms", "share");
+    for (int c = 0; c < OP_COUNT; c++)
+        if (n[c])
+            buf_putf(&text, "%-12s %6u %12.3f %6.1f%%\n", opcode_name((OpCode)c), n[c], (double)by_code[c] * 1e-6,
+                     total ? 100.0 * (double)by_code[c] / (double)total : 0.0);
+    buf_putf(&text, "%-12s %6u %12.3f %6.1f%%\n", "total", p->n_ops, (double)total * 1e-6, 100.0);
+    return api_string(&text, out, error);
+}
