@@ -59,6 +59,10 @@ FUZZ_BINS   := $(patsubst %.c,$(B)/%,$(FUZZES))
 REPLAY_BINS := $(patsubst %_fuzz.c,$(B)/%_replay,$(FUZZES))
 BENCH_BINS  := $(patsubst %.c,$(B)/%,$(BENCHES))
 SHELL_TESTS := $(wildcard tests/*_test.sh)
+TEST_HELP   := $(filter-out %_test.c,$(wildcard tests/*.c))
+# Reference data that tests read unpacked, from the repository and from a larger set that MLXCEL_GOLDEN may name.
+GOLDENS     := build/goldens
+ARCHIVES    := $(wildcard tests/data/*.tar.xz $(if $(MLXCEL_GOLDEN),$(MLXCEL_GOLDEN)/*.tar.xz))
 
 .DEFAULT_GOAL := all
 Q := $(if $(filter 1,$(V)),,@)
@@ -81,13 +85,14 @@ PROMPT ?= In two sentences, why is the sky blue?
 
 test:
 	$(BOOTSTRAP) cmocka python3 xz nm
-	$(AGAIN) programs tests replays
+	$(AGAIN) programs tests replays goldens
 	$(AGAIN) check
 
+# All tests but the one that runs a real model, which would take too long instrumented.
 asan tsan:
-	$(BOOTSTRAP) cmocka xz
-	$(AGAIN) MODE=$@ B=$(B)/$@ tests $(if $(filter asan,$@),replays)
-	$(AGAIN) MODE=$@ B=$(B)/$@ check-$@
+	$(BOOTSTRAP) cmocka python3 xz
+	$(AGAIN) MODE=$@ B=$(B)/$@ TESTS="$(filter-out tests/smollm2_test.c,$(TESTS))" tests goldens $(if $(filter asan,$@),replays)
+	$(AGAIN) MODE=$@ B=$(B)/$@ TESTS="$(filter-out tests/smollm2_test.c,$(TESTS))" check-$@
 
 # Builds the fuzz targets with libFuzzer and lets each run FUZZ_SECONDS (0: build only) from its seeds. What it finds lands
 # in build/fuzz/corpus; a crash stops with the file that causes it.
@@ -150,18 +155,23 @@ fuzzers: $(FUZZ_BINS)
 	@:
 benches: $(BENCH_BINS)
 	@:
+goldens:
+	@mkdir -p $(GOLDENS); for a in $(ARCHIVES); do stamp=$(GOLDENS)/.$$(echo $$a | cksum | cut -d' ' -f1); \
+	    [ $$stamp -nt $$a ] || { xz -dc $$a | tar xf - -C $(GOLDENS) && touch $$stamp; } || exit 1; done
 
 # unit: the tests beside the code, of the chosen FOLDERS. Test programs run from the repository root.
 unit: $(TEST_BINS)
 	@fail=0; for t in $(TEST_BINS); do $$t || fail=1; done; exit $$fail
 
+# The real model is fetched once; without a network its test says what is missing and the others still run.
 check:
-	@B=$(B) CC=$(CC) MAKE=$(MAKE) tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS) $(SHELL_TESTS)
+	@$(if $(filter %smollm2_test.c,$(TESTS)),MLXCEL_SMOLLM2=$$(tools/get_model.sh)) MLXCEL_GOLDEN_DIR=$(GOLDENS) \
+	    B=$(B) CC=$(CC) MAKE=$(MAKE) tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS) $(SHELL_TESTS)
 	@tools/lint
 check-asan:
-	@UBSAN_OPTIONS=print_stacktrace=1 tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS)
+	@MLXCEL_GOLDEN_DIR=$(GOLDENS) UBSAN_OPTIONS=print_stacktrace=1 tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS)
 check-tsan: # without address randomisation: gcc 12's ThreadSanitizer cannot map its shadow under newer kernels' defaults
-	@TSAN_OPTIONS=halt_on_error=1 TEST_WRAP="setarch $(ARCH) -R" tools/run_tests.sh $(B)/log $(TEST_BINS)
+	@MLXCEL_GOLDEN_DIR=$(GOLDENS) TSAN_OPTIONS=halt_on_error=1 TEST_WRAP="setarch $(ARCH) -R" tools/run_tests.sh $(B)/log $(TEST_BINS)
 
 run-fuzzers:
 	@[ "$(FUZZ_SECONDS)" = 0 ] || for f in $(FUZZ_BINS); do name=$$(basename $$f _fuzz); \
@@ -206,6 +216,9 @@ $(B)/mlxcel-server: $(call obj,$(SERVER)) $(LIB)
 $(B)/%_test: $(B)/%_test.o $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS) -lcmocka
 
+$(B)/tests/%_test: $(B)/tests/%_test.o $(call obj,$(TEST_HELP)) $(LIB)
+	$(Q)$(CC) $(CFLAGS) -o $@ $< $(call obj,$(TEST_HELP)) $(LIB) $(LDLIBS) -lcmocka
+
 $(B)/%_fuzz: $(B)/%_fuzz.o $(LIB)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS)
 
@@ -215,8 +228,8 @@ $(B)/%_replay: $(B)/%_fuzz.o $(B)/fuzz/replay.o $(LIB)
 $(B)/bench/%: $(B)/bench/%.o $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
--include $(patsubst %.o,%.d,$(call obj,$(SRCS) $(TESTS) $(FUZZES) $(BENCHES) $(CLI) $(SERVER)))
+-include $(patsubst %.o,%.d,$(call obj,$(SRCS) $(TESTS) $(TEST_HELP) $(FUZZES) $(BENCHES) $(CLI) $(SERVER)))
 .PHONY: all run test asan tsan fuzz bench install lint format format-check tidy clean help programs lib tests replays \
-        fuzzers benches unit check check-asan check-tsan run-fuzzers install-files
+        fuzzers benches goldens unit check check-asan check-tsan run-fuzzers install-files
 .DELETE_ON_ERROR:
 .SECONDARY:
