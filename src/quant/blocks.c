@@ -4,29 +4,44 @@
 
 /* fp4 (E2M1) times two, so that values are integers: its unit is 1/2. ggml has no -0. */
 static const int8_t fp4x2[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
 static const int8_t sign_values[2] = {-1, 1};
 
 /* One float scale per group, constant zero point. */
-#define FLAT(fn, bits_, group_, zero_) \
-    {.unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .zero = zero_, .unit = 1}
-#define FLAT_BIAS(fn, bits_) \
-    {.unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = 32, .offset = WOFFSET_BIAS, .unit = 1}
-#define FLAT_TABLE(fn, bits_, group_, table_) \
-    {.unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .table = table_, .unit = 1}
+#define FLAT(fn, bits_, group_, zero_)                                                             \
+    { .unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .zero = zero_, .unit = 1 }
+#define FLAT_BIAS(fn, bits_)                                                                       \
+    {                                                                                              \
+        .unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = 32, .offset = WOFFSET_BIAS,     \
+        .unit = 1                                                                                  \
+    }
+#define FLAT_TABLE(fn, bits_, group_, table_)                                                      \
+    {                                                                                              \
+        .unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .table = table_,        \
+        .unit = 1                                                                                  \
+    }
 /* d per 256 and a small integer per group. */
-#define SUPER(fn, bits_, group_, zero_, table_, sub_bits_)                                                            \
-    {.unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .zero = zero_, .table = table_,               \
-     .sub = WSUB_INT, .sub_bits = sub_bits_, .has_d = true, .unit = 1}
-#define SUPER_BIAS(fn, bits_, group_, sub_bits_)                                                                      \
-    {.unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .offset = WOFFSET_BIAS, .sub = WSUB_INT,      \
-     .sub_bits = sub_bits_, .has_d = true, .unit = 1}
-#define FP4(fn, group_, sub_)                                                                                         \
-    {.unpack = fn, .kind = WFORM_CODES, .bits = 4, .group = group_, .table = fp4x2, .sub = sub_, .sub_bits = 8,       \
-     .unit = 0.5f}
-#define BOOK(fn, group_, unit_)                                                                                       \
-    {.unpack = fn, .kind = WFORM_CODEBOOK, .bits = 8, .group = group_, .zero = 128, .sub = WSUB_INT, .sub_bits = 8,   \
-     .has_d = true, .unit = unit_}
+#define SUPER(fn, bits_, group_, zero_, table_, sub_bits_)                                         \
+    {                                                                                              \
+        .unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .zero = zero_,          \
+        .table = table_, .sub = WSUB_INT, .sub_bits = sub_bits_, .has_d = true, .unit = 1          \
+    }
+#define SUPER_BIAS(fn, bits_, group_, sub_bits_)                                                   \
+    {                                                                                              \
+        .unpack = fn, .kind = WFORM_CODES, .bits = bits_, .group = group_, .offset = WOFFSET_BIAS, \
+        .sub = WSUB_INT, .sub_bits = sub_bits_, .has_d = true, .unit = 1                           \
+    }
+#define FP4(fn, group_, sub_)                                                                      \
+    {                                                                                              \
+        .unpack = fn, .kind = WFORM_CODES, .bits = 4, .group = group_, .table = fp4x2,             \
+        .sub = sub_, .sub_bits = 8, .unit = 0.5f                                                   \
+    }
+#define BOOK(fn, group_, unit_)                                                                    \
+    {                                                                                              \
+        .unpack = fn, .kind = WFORM_CODEBOOK, .bits = 8, .group = group_, .zero = 128,             \
+        .sub = WSUB_INT, .sub_bits = 8, .has_d = true, .unit = unit_                               \
+    }
 
 static const BlockLayout layouts[DTYPE_COUNT] = {
     [DTYPE_Q4_0] = FLAT(block_unpack_q4_0, 4, 32, 8),
@@ -46,7 +61,11 @@ static const BlockLayout layouts[DTYPE_COUNT] = {
     [DTYPE_Q6_K] = SUPER(block_unpack_q6_k, 6, 16, 32, NULL, 8),
     [DTYPE_IQ4_XS] = SUPER(block_unpack_iq4_xs, 4, 32, 0, iq4_values, 6),
     [DTYPE_TQ2_0] = FLAT(block_unpack_tq2_0, 2, 256, 1),
-    [DTYPE_TQ1_0] = {.unpack = block_unpack_tq1_0, .kind = WFORM_CODEBOOK, .bits = 8, .group = 256, .zero = 128,
+    [DTYPE_TQ1_0] = {.unpack = block_unpack_tq1_0,
+                     .kind = WFORM_CODEBOOK,
+                     .bits = 8,
+                     .group = 256,
+                     .zero = 128,
                      .unit = 1},
     [DTYPE_IQ2_XXS] = BOOK(block_unpack_iq2_xxs, 32, 0.125f),
     [DTYPE_IQ2_XS] = BOOK(block_unpack_iq2_xs, 16, 0.125f),

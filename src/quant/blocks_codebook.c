@@ -1,23 +1,28 @@
-/* Formats whose codes are not plain bit fields: base-3 ternary, and the IQ formats, which store indices into a book of
- * short vectors (iq_grid.h). Values are small integers; codes here are value + 128.
+/* Formats whose codes are not plain bit fields: base-3 ternary, and the IQ formats, which store
+ * indices into a book of short vectors (iq_grid.h). Values are small integers; codes here are
+ * value + 128.
  *
- *   TQ2_0    66 B  qs[64]@0 | d f16@64                         two bits each, planes of 32 (a plain bit field after all)
- *   TQ1_0    54 B  qs[48]@0 | qh[4]@48 | d@52                  five trits per byte, most significant first; qh: four
- *   IQ2_XXS  66 B  d@0 | 8 x { idx[4], u32 s }@2               s: 4 x 7 sign bits, 4 scale bits on top
- *   IQ2_XS   74 B  d@0 | u16 q[32]@2 | scales[8]@66            q: 9 index, 7 sign bits
+ *   TQ2_0    66 B  qs[64]@0 | d f16@64                   two bits each, planes of 32
+ *   TQ1_0    54 B  qs[48]@0 | qh[4]@48 | d@52            five trits per byte, highest first
+ *   IQ2_XXS  66 B  d@0 | 8 x { idx[4], u32 s }@2         s: 4 x 7 sign bits, 4 scale bits on top
+ *   IQ2_XS   74 B  d@0 | u16 q[32]@2 | scales[8]@66      q: 9 index, 7 sign bits
  *   IQ2_S    82 B  d@0 | qs[32]@2 | signs[32]@34 | qh[8]@66 | scales[8]@74
  *   IQ3_XXS  98 B  d@0 | qs[64]@2 | u32 s[8]@66
  *   IQ3_S   110 B  d@0 | qs[64]@2 | qh[8]@66 | signs[32]@74 | scales[4]@106
- *   IQ1_S    50 B  d@0 | qs[32]@2 | u16 qh[8]@34               qh: 4 x 3 index bits, 3 scale bits, shift sign
- *   IQ1_M    56 B  qs[32]@0 | qh[16]@32 | u16 sc[4]@48         d in the top nibbles of sc
+ *   IQ1_S    50 B  d@0 | qs[32]@2 | u16 qh[8]@34         qh: 4 x 3 index, 3 scale bits, shift sign
+ *   IQ1_M    56 B  qs[32]@0 | qh[16]@32 | u16 sc[4]@48   d in the top nibbles of sc
  *
- * Units: IQ2 scales are d * (1/2 + s) / 4 = d * (2s + 1) / 8, IQ3_XXS d * (2s + 1) / 4; IQ1 values +- 1/8 are eighths. */
+ * TQ2_0 is a plain bit field after all and keeps codes 0 to 2; qh of TQ1_0 has four trits per
+ * byte. Units: IQ2 scales are d * (1/2 + s) / 4 = d * (2s + 1) / 8, IQ3_XXS d * (2s + 1) / 4; IQ1
+ * values +- 1/8 are eighths. */
 #include "base/fp.h"
 #include "quant/blocks.h"
 #include "quant/iq_grid.h"
 
 /* Seven stored sign bits; the eighth makes the number of minus signs even. */
-static unsigned even_signs(unsigned seven) { return seven | (unsigned)(__builtin_popcount(seven) & 1) << 7; }
+static unsigned even_signs(unsigned seven) {
+    return seven | (unsigned)(__builtin_popcount(seven) & 1) << 7;
+}
 
 /* Eight codes from a book vector of eight 2-bit levels (8, 25, 43) and a sign mask. */
 static void put_grid8(uint16_t entry, unsigned signs, uint8_t *codes) {
@@ -38,7 +43,8 @@ static void put_grid4(uint16_t entry, const uint8_t level[8], unsigned signs, ui
 
 /* Eight codes of IQ1: eight times a trit, plus or minus one. */
 static void put_grid1(uint16_t entry, bool minus, uint8_t *codes) {
-    for (int i = 0; i < 8; i++) codes[i] = (uint8_t)(128 + 8 * ((int)(entry >> 2 * i & 3) - 1) + (minus ? -1 : 1));
+    for (int i = 0; i < 8; i++)
+        codes[i] = (uint8_t)(128 + 8 * ((int)(entry >> 2 * i & 3) - 1) + (minus ? -1 : 1));
 }
 
 void block_unpack_tq2_0(const uint8_t *b, uint8_t *codes, BlockScales *s) {
@@ -46,7 +52,8 @@ void block_unpack_tq2_0(const uint8_t *b, uint8_t *codes, BlockScales *s) {
     for (int j = 0; j < 256; j++) codes[j] = b[32 * (j / 128) + j % 32] >> 2 * (j % 128 / 32) & 3;
 }
 
-/* A byte holds ceil(t * 256 / 243): multiplying by 3^n (mod 256) brings trit n to the top, times 3 / 256 reads it. */
+/* A byte holds ceil(t * 256 / 243): multiplying by 3^n (mod 256) brings trit n to the top, times
+ * 3 / 256 reads it. */
 static void put_trits(const uint8_t *bytes, int n_bytes, int n_trits, uint8_t *codes) {
     static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
     for (int n = 0; n < n_trits; n++)
@@ -70,7 +77,8 @@ void block_unpack_iq2_xxs(const uint8_t *b, uint8_t *codes, BlockScales *s) {
         uint32_t bits = load_u32(idx + 4);
         s->sub[g] = (uint8_t)(2 * (bits >> 28) + 1);
         for (int l = 0; l < 4; l++)
-            put_grid8(iq_grid_2xxs[idx[l]], even_signs(bits >> 7 * l & 127), codes + 32 * g + 8 * l);
+            put_grid8(iq_grid_2xxs[idx[l]], even_signs(bits >> 7 * l & 127),
+                      codes + 32 * g + 8 * l);
     }
 }
 

@@ -1,14 +1,15 @@
-/* K-quants: 256 elements, an f16 d (and dmin) for all of them, small integer scales per group of 16 or 32.
+/* K-quants: 256 elements, an f16 d (and dmin) for all of them, small integer scales per group of 16
+ * or 32.
  *
- *   Q2_K    84 B  scales[16]@0 | qs[64]@16 | d@80 dmin@82          scale low nibble, min high nibble; group 16
- *   Q3_K   110 B  hmask[32]@0 | qs[64]@32 | scales[12]@96 | d@108  group 16
- *   Q4_K   144 B  d@0 dmin@2 | scales[12]@4 | qs[128]@16           group 32
+ *   Q2_K    84 B  scales[16]@0 | qs[64]@16 | d@80 dmin@82         scale low nibble, min high; G 16
+ *   Q3_K   110 B  hmask[32]@0 | qs[64]@32 | scales[12]@96 | d@108 G 16
+ *   Q4_K   144 B  d@0 dmin@2 | scales[12]@4 | qs[128]@16          G 32
  *   Q5_K   176 B  d@0 dmin@2 | scales[12]@4 | qh[32]@16 | qs[128]@48
- *   Q6_K   210 B  ql[128]@0 | qh[64]@128 | i8 scales[16]@192 | d@208  group 16
- *   IQ4_XS 136 B  d@0 | scales_h u16@2 | scales_l[4]@4 | qs[128]@8    group 32
+ *   Q6_K   210 B  ql[128]@0 | qh[64]@128 | i8 scales[16]@192 | d@208  G 16
+ *   IQ4_XS 136 B  d@0 | scales_h u16@2 | scales_l[4]@4 | qs[128]@8    G 32
  *
- * Bit planes: qs bytes of Q2_K and Q3_K serve four runs of 32 elements (2 bits each) per half of 128; hmask and qh bytes
- * serve eight runs of 32 over the whole block. */
+ * Bit planes: qs bytes of Q2_K and Q3_K serve four runs of 32 elements (2 bits each) per half of
+ * 128; hmask and qh bytes serve eight runs of 32 over the whole block. */
 #include "base/fp.h"
 #include "quant/blocks.h"
 
@@ -19,8 +20,9 @@ static void split_crumbs(const uint8_t *qs, uint8_t *codes) {
 }
 
 /* Eight 6-bit scales and eight 6-bit mins in 12 bytes:
- *   y[0..3] = scale 0-3, top 2 bits = high bits of scale 4-7;  y[4..7] = min 0-3, top 2 bits = high bits of min 4-7
- *   y[8..11] = low nibble: low bits of scale 4-7, high nibble: low bits of min 4-7 */
+ *   y[0..3]   scale 0-3; the top 2 bits are the high bits of scale 4-7
+ *   y[4..7]   min 0-3; the top 2 bits are the high bits of min 4-7
+ *   y[8..11]  low bits of scale 4-7 (low nibble) and of min 4-7 (high nibble) */
 static void unpack_scales_6bit(const uint8_t *y, uint8_t *sub, uint8_t *sub_min) {
     for (int s = 0; s < 4; s++) {
         sub[s] = y[s] & 63;

@@ -1,14 +1,14 @@
 /* Blocks of 32, 64 and 128 elements.
  *
- *   Q4_0, IQ4_NL 18 B/32   d f16@0 | qs[16]@2                  low nibbles are elements 0-15, high nibbles 16-31
+ *   Q4_0, IQ4_NL 18 B/32   d f16@0 | qs[16]@2              low nibbles: elements 0-15, high: 16-31
  *   Q4_1         20 B/32   d@0 m@2 | qs[16]@4
- *   Q5_0         22 B/32   d@0 | qh u32@2 | qs[16]@6           bit j of qh is bit 4 of element j
+ *   Q5_0         22 B/32   d@0 | qh u32@2 | qs[16]@6       bit j of qh is bit 4 of element j
  *   Q5_1         24 B/32   d@0 m@2 | qh u32@4 | qs[16]@8
  *   Q8_0         34 B/32   d@0 | i8 qs[32]@2
  *   MXFP4        17 B/32   e8m0@0 | qs[16]@1
- *   NVFP4        36 B/64   e4m3 d[4]@0 | 4 x qs[8]@4           16 elements per scale, halves of 8 as above
+ *   NVFP4        36 B/64   e4m3 d[4]@0 | 4 x qs[8]@4       16 per scale, halves of 8 as above
  *   Q1_0         18 B/128  d@0 | bits[16]@2
- *   Q2_0         18 B/64   d@0 | qs[16]@2                      four neighbours per byte, low bits first */
+ *   Q2_0         18 B/64   d@0 | qs[16]@2                  four neighbours per byte, low first */
 #include "base/fp.h"
 #include "quant/blocks.h"
 
@@ -21,7 +21,8 @@ static void split_nibbles(const uint8_t *qs, int n, uint8_t *codes) {
 }
 
 static void add_fifth_bits(const uint8_t *qh, uint8_t *codes) {
-    for (int i = 0; i < 4; i++) store_u64(codes + 8 * i, load_u64(codes + 8 * i) | bitstream_spread(qh[i], 1) << 4);
+    for (int i = 0; i < 4; i++)
+        store_u64(codes + 8 * i, load_u64(codes + 8 * i) | bitstream_spread(qh[i], 1) << 4);
 }
 
 void block_unpack_q4_0(const uint8_t *b, uint8_t *codes, BlockScales *s) {

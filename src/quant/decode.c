@@ -8,27 +8,45 @@
 #include "quant/blocks.h"
 #include "quant/forms.h"
 
-enum { DECODE_TILE_ROWS = 16 }; /* transposed formats are read column by column: several rows at once save passes */
+enum {
+    DECODE_TILE_ROWS = 16
+}; /* transposed formats are read column by column: several rows at once save passes */
 
 static float plain_element(DType t, const uint8_t *p) {
     double f64;
     uint64_t u = t == DTYPE_F64 ? load_u64(p) : 0;
     switch (t) {
-    case DTYPE_F32: return fp_from_bits(load_u32(p));
-    case DTYPE_F64: memcpy(&f64, &u, 8); return (float)f64;
-    case DTYPE_I64: return (float)(int64_t)load_u64(p);
-    case DTYPE_U64: return (float)load_u64(p);
-    case DTYPE_I32: return (float)(int32_t)load_u32(p);
-    case DTYPE_U32: return (float)load_u32(p);
-    case DTYPE_I16: return (int16_t)load_u16(p);
-    case DTYPE_U16: return load_u16(p);
-    case DTYPE_I8: return (int8_t)*p;
-    case DTYPE_U8: return *p;
-    case DTYPE_BOOL: return *p != 0;
-    case DTYPE_F8_E4M3: return fp_e4m3_to_f32(*p);
-    case DTYPE_F8_E5M2: return fp_e5m2_to_f32(*p);
-    case DTYPE_F8_E8M0: return fp_e8m0_to_f32(*p);
-    default: return NAN; /* F16 and BF16 have loops of their own; blocks do not come here */
+    case DTYPE_F32:
+        return fp_from_bits(load_u32(p));
+    case DTYPE_F64:
+        memcpy(&f64, &u, 8);
+        return (float)f64;
+    case DTYPE_I64:
+        return (float)(int64_t)load_u64(p);
+    case DTYPE_U64:
+        return (float)load_u64(p);
+    case DTYPE_I32:
+        return (float)(int32_t)load_u32(p);
+    case DTYPE_U32:
+        return (float)load_u32(p);
+    case DTYPE_I16:
+        return (int16_t)load_u16(p);
+    case DTYPE_U16:
+        return load_u16(p);
+    case DTYPE_I8:
+        return (int8_t)*p;
+    case DTYPE_U8:
+        return *p;
+    case DTYPE_BOOL:
+        return *p != 0;
+    case DTYPE_F8_E4M3:
+        return fp_e4m3_to_f32(*p);
+    case DTYPE_F8_E5M2:
+        return fp_e5m2_to_f32(*p);
+    case DTYPE_F8_E8M0:
+        return fp_e8m0_to_f32(*p);
+    default:
+        return NAN; /* F16 and BF16 have loops of their own; blocks do not come here */
     }
 }
 
@@ -42,15 +60,18 @@ static void decode_plain(DType t, const uint8_t *p, uint64_t n, float *out) {
         for (uint64_t i = 0; i < n; i++) out[i] = plain_element(t, p + i * size);
 }
 
-/* n codes of one group. s is exact (or a correctly rounded double), so each branch rounds once: an f16 or bf16 scale times
- * sub-scale and code is exact in f32; a fused multiply-add; the product of a double of at most 45 bits and a small value. */
-static void decode_group(const WForm *wf, const uint8_t *codes, uint64_t n, double s, int zero, float bias, float *out) {
+/* n codes of one group. s is exact (or a correctly rounded double), so each branch rounds once: an
+ * f16 or bf16 scale times sub-scale and code is exact in f32; a fused multiply-add; the product of
+ * a double of at most 45 bits and a small value. */
+static void decode_group(const WForm *wf, const uint8_t *codes, uint64_t n, double s, int zero,
+                         float bias, float *out) {
     if (wf->offset == WOFFSET_BIAS && wf->scale_dtype != DTYPE_F32)
         for (uint64_t i = 0; i < n; i++) out[i] = (float)s * wf->values[codes[i]] + bias;
     else if (wf->offset == WOFFSET_BIAS)
         for (uint64_t i = 0; i < n; i++) out[i] = fmaf((float)s, wf->values[codes[i]], bias);
     else
-        for (uint64_t i = 0; i < n; i++) out[i] = (float)(s * ((double)wf->values[codes[i]] - zero));
+        for (uint64_t i = 0; i < n; i++)
+            out[i] = (float)(s * ((double)wf->values[codes[i]] - zero));
 }
 
 static void decode_blocks(const WForm *wf, const QMatrix *m, uint64_t n, float *out) {
@@ -75,21 +96,26 @@ static void decode_blocks(const WForm *wf, const QMatrix *m, uint64_t n, float *
 }
 
 /* One row of codes in file order. Columns of a group are neighbours unless there is a g_idx. */
-static void decode_codes(const WForm *wf, const QMatrix *m, uint64_t n, const uint8_t *codes, float *out) {
+static void decode_codes(const WForm *wf, const QMatrix *m, uint64_t n, const uint8_t *codes,
+                         float *out) {
     const struct WFormStored *st = &wf->stored;
     bool bias = wf->offset == WOFFSET_BIAS;
     uint64_t step = st->g_idx ? 1 : st->group;
     for (uint64_t k = 0; k < wf->k; k += step) {
-        uint64_t g = st->g_idx ? st->g_idx[k] : k / st->group, len = wf->k - k < step ? wf->k - k : step;
+        uint64_t g = st->g_idx ? st->g_idx[k] : k / st->group,
+                 len = wf->k - k < step ? wf->k - k : step;
         decode_group(wf, codes + k, len, form_scale(wf, m, n, g), bias ? 0 : form_zero(wf, m, n, g),
                      bias ? form_bias(wf, m, n, g) : 0, out + k);
     }
 }
 
-bool decode_with(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, float *out, Err *err) {
+bool decode_with(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, float *out,
+                 Err *err) {
     if (!form_has_bytes(wf, m, n0, n1, err)) return false;
     if (wf->kind == WFORM_PLAIN && m->format == QFORMAT_ROWS) {
-        if (n0 < n1) decode_plain(wf->plain, qpart_at(m, QPART_WEIGHT, n0 * wf->stored.row_bytes), (n1 - n0) * wf->k, out);
+        if (n0 < n1)
+            decode_plain(wf->plain, qpart_at(m, QPART_WEIGHT, n0 * wf->stored.row_bytes),
+                         (n1 - n0) * wf->k, out);
         return true;
     }
     if (m->format == QFORMAT_ROWS) {
@@ -101,7 +127,8 @@ bool decode_with(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, fl
     for (uint64_t n = n0; n < n1; n += DECODE_TILE_ROWS) {
         uint64_t end = n1 - n < DECODE_TILE_ROWS ? n1 : n + DECODE_TILE_ROWS;
         form_codes(m->format)(wf, m, NULL, n, end, codes);
-        for (uint64_t r = n; r < end; r++) decode_codes(wf, m, r, codes + (r - n) * wf->k, out + (r - n0) * wf->k);
+        for (uint64_t r = n; r < end; r++)
+            decode_codes(wf, m, r, codes + (r - n) * wf->k, out + (r - n0) * wf->k);
     }
     mem_free(codes);
     return true;
@@ -116,16 +143,18 @@ bool decode_matrix(const QMatrix *m, uint64_t n0, uint64_t n1, float *out, Err *
     return ok;
 }
 
-bool decode_rows(DType t, const void *rows, uint64_t n_bytes, uint64_t n_rows, uint64_t k, float *out, Err *err) {
+bool decode_rows(DType t, const void *rows, uint64_t n_bytes, uint64_t n_rows, uint64_t k,
+                 float *out, Err *err) {
     uint64_t need, elements;
     if (__builtin_mul_overflow(n_rows, k, &elements) || elements > QMATRIX_MAX_ELEMENTS)
-        return err_set(err, ERR_LIMIT, "%llu rows of %llu elements are more than 2^48", (unsigned long long)n_rows,
-                       (unsigned long long)k);
+        return err_set(err, ERR_LIMIT, "%llu rows of %llu elements are more than 2^48",
+                       (unsigned long long)n_rows, (unsigned long long)k);
     if (!dtype_bytes(t, elements, k, &need, err)) return false;
     if (need != n_bytes)
-        return err_set(err, ERR_CORRUPT, "%llu bytes given, %llu rows of %llu %s elements have %llu",
-                       (unsigned long long)n_bytes, (unsigned long long)n_rows, (unsigned long long)k,
-                       dtype_info(t)->name, (unsigned long long)need);
+        return err_set(err, ERR_CORRUPT,
+                       "%llu bytes given, %llu rows of %llu %s elements have %llu",
+                       (unsigned long long)n_bytes, (unsigned long long)n_rows,
+                       (unsigned long long)k, dtype_info(t)->name, (unsigned long long)need);
     if (elements == 0) return true;
     if (!block_layout(t)) {
         decode_plain(t, rows, elements, out);

@@ -51,9 +51,7 @@ static const DTypeInfo dtypes[DTYPE_COUNT] = {
     BLOCK(TQ2_0, 35, 256, 66),
 };
 
-const DTypeInfo *dtype_info(DType t) {
-    return &dtypes[(unsigned)t < DTYPE_COUNT ? t : DTYPE_NONE];
-}
+const DTypeInfo *dtype_info(DType t) { return &dtypes[(unsigned)t < DTYPE_COUNT ? t : DTYPE_NONE]; }
 
 DType dtype_from_safetensors(Str name) {
     for (int t = DTYPE_NONE + 1; t < DTYPE_COUNT; t++)

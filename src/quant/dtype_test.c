@@ -1,4 +1,5 @@
-/* The dtype table: ids and names lead back to the type they came from, gone ids are refused, sizes are checked. */
+/* The dtype table: ids and names lead back to the type they came from, gone ids are refused, sizes
+ * are checked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +45,8 @@ static void test_bytes(void **state) {
     assert_int_equal(n, 14);
     assert_true(dtype_bytes(DTYPE_F32, 0, 0, &n, &err));
     assert_int_equal(n, 0);
-    assert_false(dtype_bytes(DTYPE_Q4_0, 96, 48, &n, &err)); /* whole blocks in all, but not per row */
+    assert_false(
+        dtype_bytes(DTYPE_Q4_0, 96, 48, &n, &err)); /* whole blocks in all, but not per row */
     assert_int_equal(err.kind, ERR_CORRUPT);
     assert_false(dtype_bytes(DTYPE_F32, 10, 4, &n, &err));
     assert_int_equal(err.kind, ERR_CORRUPT);

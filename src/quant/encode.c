@@ -6,14 +6,16 @@
 #include "base/fp.h"
 #include "quant/forms.h"
 
-/* Layouts: blocks_small.c. In every format d is rounded for storage only; codes come from the unrounded 1/d. */
+/* Layouts: blocks_small.c. In every format d is rounded for storage only; codes come from the
+ * unrounded 1/d. */
 
 static void store_u16(uint8_t *p, uint16_t v) {
     p[0] = (uint8_t)v;
     p[1] = (uint8_t)(v >> 8);
 }
 
-/* 1/d, or 0 where there is nothing to scale. Below 2^-126 the quotient may overflow, while an f16 d is 0 long before. */
+/* 1/d, or 0 where there is nothing to scale. Below 2^-126 the quotient may overflow, while an f16
+ * d is 0 long before. */
 static float inverse(float d) { return fabsf(d) < 0x1p-126f ? 0 : 1 / d; }
 
 static void put_nibbles(const uint8_t *codes, uint8_t *qs) {
@@ -67,7 +69,8 @@ static void put_mxfp4(const float *x, uint8_t *b) {
     uint8_t codes[32];
     float amax = 0;
     for (int j = 0; j < 32; j++) amax = fmaxf(amax, fabsf(x[j]));
-    /* The logarithm is rounded to f32 before floor, as ggml has it: just below a power of two it may reach it. */
+    /* The logarithm is rounded to f32 before floor, as ggml has it: just below a power of two it
+     * may reach it. */
     int e = amax > 0 ? 127 - 2 + (int)floorf((float)log2((double)amax)) : 0;
     b[0] = (uint8_t)(e < 0 ? 0 : e);
     float half = ldexpf(1, b[0] - 128); /* of the scale: the values are doubled */
@@ -103,8 +106,12 @@ static bool put_block(DType t, const float *x, uint8_t *b) {
         put_fifth_bits(codes, b + 4);
         put_nibbles(codes, b + 8);
         break;
-    case DTYPE_Q8_0: d = put_q8_0(x, b); break;
-    default: put_mxfp4(x, b); return true;
+    case DTYPE_Q8_0:
+        d = put_q8_0(x, b);
+        break;
+    default:
+        put_mxfp4(x, b);
+        return true;
     }
     store_u16(b, fp_f32_to_f16(d));
     if (t == DTYPE_Q4_1 || t == DTYPE_Q5_1) store_u16(b + 2, fp_f32_to_f16(min));
@@ -112,8 +119,9 @@ static bool put_block(DType t, const float *x, uint8_t *b) {
 }
 
 bool encode_supports(DType t) {
-    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q5_0 ||
-           t == DTYPE_Q5_1 || t == DTYPE_Q8_0 || t == DTYPE_MXFP4;
+    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_Q4_0 ||
+           t == DTYPE_Q4_1 || t == DTYPE_Q5_0 || t == DTYPE_Q5_1 || t == DTYPE_Q8_0 ||
+           t == DTYPE_MXFP4;
 }
 
 /* Where the first value lies that a quantizer cannot take; n if none. */
@@ -128,32 +136,39 @@ static bool encode_plain(DType t, const float *x, uint64_t n, uint8_t *out, Err 
     for (uint64_t i = 0; i < n && t != DTYPE_F32; i++) {
         store_u16(out + 2 * i, t == DTYPE_F16 ? fp_f32_to_f16(x[i]) : fp_f32_to_bf16(x[i]));
         if (t == DTYPE_F16 && isfinite(x[i]) && fabsf(x[i]) >= 65520)
-            return err_set(err, ERR_INPUT, "element %llu is %g, F16 ends at 65504", (unsigned long long)i, (double)x[i]);
+            return err_set(err, ERR_INPUT, "element %llu is %g, F16 ends at 65504",
+                           (unsigned long long)i, (double)x[i]);
     }
     return true;
 }
 
-bool encode_rows(DType t, const float *rows, uint64_t n_rows, uint64_t k, void *out, uint64_t n_bytes, Err *err) {
+bool encode_rows(DType t, const float *rows, uint64_t n_rows, uint64_t k, void *out,
+                 uint64_t n_bytes, Err *err) {
     uint64_t need, n;
     if (!encode_supports(t))
-        return err_set(err, ERR_UNSUPPORTED, "encoding to %s; F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 MXFP4 are accepted",
+        return err_set(err, ERR_UNSUPPORTED,
+                       "encoding to %s; F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 MXFP4 are accepted",
                        dtype_info(t)->name);
     if (__builtin_mul_overflow(n_rows, k, &n) || n > QMATRIX_MAX_ELEMENTS)
-        return err_set(err, ERR_LIMIT, "%llu rows of %llu elements are more than 2^48", (unsigned long long)n_rows,
-                       (unsigned long long)k);
+        return err_set(err, ERR_LIMIT, "%llu rows of %llu elements are more than 2^48",
+                       (unsigned long long)n_rows, (unsigned long long)k);
     if (!dtype_bytes(t, n, k, &need, err)) return false;
     if (need != n_bytes)
-        return err_set(err, ERR_INTERNAL, "room for %llu bytes, %llu are needed", (unsigned long long)n_bytes,
-                       (unsigned long long)need);
+        return err_set(err, ERR_INTERNAL, "room for %llu bytes, %llu are needed",
+                       (unsigned long long)n_bytes, (unsigned long long)need);
     if (!dtype_info(t)->is_blocked) return encode_plain(t, rows, n, out, err);
     uint64_t bad = first_not_finite(rows, n);
     if (bad < n)
-        return err_set(err, ERR_INPUT, "row %llu column %llu is %g; finite weights are needed for %s",
-                       (unsigned long long)(bad / k), (unsigned long long)(bad % k), (double)rows[bad], dtype_info(t)->name);
+        return err_set(err, ERR_INPUT,
+                       "row %llu column %llu is %g; finite weights are needed for %s",
+                       (unsigned long long)(bad / k), (unsigned long long)(bad % k),
+                       (double)rows[bad], dtype_info(t)->name);
     uint8_t *b = out;
     for (uint64_t i = 0; i < n; i += 32, b += dtype_info(t)->block_bytes)
         if (!put_block(t, rows + i, b))
-            return err_set(err, ERR_INPUT, "row %llu column %llu: the %s scale of this block does not fit F16 (65504)",
-                           (unsigned long long)(i / k), (unsigned long long)(i % k), dtype_info(t)->name);
+            return err_set(
+                err, ERR_INPUT,
+                "row %llu column %llu: the %s scale of this block does not fit F16 (65504)",
+                (unsigned long long)(i / k), (unsigned long long)(i % k), dtype_info(t)->name);
     return true;
 }

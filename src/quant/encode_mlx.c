@@ -5,8 +5,8 @@
 #include "quant/encode.h"
 #include "quant/forms.h"
 
-/* MLX's encoders (layouts: form_mlx.c). Arithmetic is f32; scales and biases are rounded to their dtype only after the
- * codes were computed from the unrounded ones. */
+/* MLX's encoders (layouts: form_mlx.c). Arithmetic is f32; scales and biases are rounded to their
+ * dtype only after the codes were computed from the unrounded ones. */
 
 /* False if f does not fit t. */
 static bool put_float(DType t, uint8_t *p, float f) {
@@ -21,9 +21,11 @@ static bool put_float(DType t, uint8_t *p, float f) {
 
 static float clipf(float x, float lo, float hi) { return x < lo ? lo : x > hi ? hi : x; }
 
-/* Codes, scale and bias of one group. The extreme of larger magnitude and zero are both hit exactly, so the scale may be
- * negative. One bit is the exception: its two codes are the extremes. */
-static void affine_group(const float *w, unsigned n, unsigned bits, uint8_t *codes, float *scale, float *bias) {
+/* Codes, scale and bias of one group. The extreme of larger magnitude and zero are both hit
+ * exactly, so the scale may be negative. One bit is the exception: its two codes are the extremes.
+ */
+static void affine_group(const float *w, unsigned n, unsigned bits, uint8_t *codes, float *scale,
+                         float *bias) {
     float top = (float)((1u << bits) - 1), lo = w[0], hi = w[0];
     for (unsigned i = 1; i < n; i++) {
         lo = w[i] < lo ? w[i] : lo;
@@ -52,8 +54,8 @@ static uint8_t nearest_fp4(float x) {
     return code && x < 0 ? code | 8 : code;
 }
 
-/* Power-of-two scale byte that brings amax to at most `largest`. The quotient is one of the weight's dtype, which matters
- * where it is subnormal in f16. */
+/* Power-of-two scale byte that brings amax to at most `largest`. The quotient is one of the
+ * weight's dtype, which matters where it is subnormal in f16. */
 static uint8_t mx_scale(float amax, float largest, DType weight) {
     float q = amax / largest;
     if (weight == DTYPE_F16) q = fp_f16_to_f32(fp_f32_to_f16(q));
@@ -62,8 +64,10 @@ static uint8_t mx_scale(float amax, float largest, DType weight) {
     return (uint8_t)(127 + (int)clipf(e, -127, 127));
 }
 
-/* False if amax is beyond what the scale can bring into range (nvfp4: 448 * 6, and what rounds to it). */
-static bool float_group(const EncodeMlx *e, const float *w, unsigned n, uint8_t *codes, uint8_t *scale) {
+/* False if amax is beyond what the scale can bring into range (nvfp4: 448 * 6, and what rounds to
+ * it). */
+static bool float_group(const EncodeMlx *e, const float *w, unsigned n, uint8_t *codes,
+                        uint8_t *scale) {
     QFormat f = e->format;
     float amax = 0;
     for (unsigned i = 0; i < n; i++) amax = fmaxf(amax, fabsf(w[i]));
@@ -83,8 +87,8 @@ static bool float_group(const EncodeMlx *e, const float *w, unsigned n, uint8_t 
 }
 
 /* One group into its codes and its place in scales and biases. */
-static bool put_group(const EncodeMlx *e, const float *w, unsigned n, unsigned bits, uint8_t *codes, uint8_t *scale,
-                      uint8_t *bias) {
+static bool put_group(const EncodeMlx *e, const float *w, unsigned n, unsigned bits, uint8_t *codes,
+                      uint8_t *scale, uint8_t *bias) {
     float s, b;
     if (e->format != QFORMAT_MLX_AFFINE) return float_group(e, w, n, codes, scale);
     affine_group(w, n, bits, codes, &s, &b);
@@ -107,26 +111,35 @@ static bool mlx_params(const EncodeMlx *e, unsigned *bits, unsigned *group, Err 
     *bits = affine ? e->bits : e->format == QFORMAT_MLX_MXFP8 ? 8 : 4;
     *group = affine ? e->group : e->format == QFORMAT_MLX_NVFP4 ? 16 : 32;
     if (e->format < QFORMAT_MLX_AFFINE || e->format > QFORMAT_MLX_NVFP4)
-        return err_set(err, ERR_UNSUPPORTED, "encoding to %s; mlx affine, mxfp4, mxfp8, nvfp4 are accepted",
+        return err_set(err, ERR_UNSUPPORTED,
+                       "encoding to %s; mlx affine, mxfp4, mxfp8, nvfp4 are accepted",
                        qformat_name(e->format));
     if (*bits < 1 || *bits == 7 || *bits > 8 || (e->bits && e->bits != *bits))
         return err_set(err, ERR_INPUT, "%s: %u bits; %s accepted", qformat_name(e->format), e->bits,
-                       affine ? "1 2 3 4 5 6 8 are" : *bits == 8 ? "8 is" : "4 is");
-    if ((affine && *group != 32 && *group != 64 && *group != 128) || (e->group && e->group != *group))
-        return err_set(err, ERR_INPUT, "%s: group size %u; %s accepted", qformat_name(e->format), e->group,
-                       affine ? "32 64 128 are" : *group == 16 ? "16 is" : "32 is");
-    if (affine && e->scale_dtype != DTYPE_F16 && e->scale_dtype != DTYPE_BF16 && e->scale_dtype != DTYPE_F32)
+                       affine       ? "1 2 3 4 5 6 8 are"
+                       : *bits == 8 ? "8 is"
+                                    : "4 is");
+    if ((affine && *group != 32 && *group != 64 && *group != 128) ||
+        (e->group && e->group != *group))
+        return err_set(err, ERR_INPUT, "%s: group size %u; %s accepted", qformat_name(e->format),
+                       e->group,
+                       affine         ? "32 64 128 are"
+                       : *group == 16 ? "16 is"
+                                      : "32 is");
+    if (affine && e->scale_dtype != DTYPE_F16 && e->scale_dtype != DTYPE_BF16 &&
+        e->scale_dtype != DTYPE_F32)
         return err_set(err, ERR_INPUT, "mlx affine: scales of type %s; F16 BF16 F32 are accepted",
                        dtype_info(e->scale_dtype)->name);
     return true;
 }
 
-bool encode_mlx_bytes(const EncodeMlx *e, uint64_t k, uint64_t *weight, uint64_t *scales, uint64_t *biases, Err *err) {
+bool encode_mlx_bytes(const EncodeMlx *e, uint64_t k, uint64_t *weight, uint64_t *scales,
+                      uint64_t *biases, Err *err) {
     unsigned bits, group;
     if (!mlx_params(e, &bits, &group, err)) return false;
     if (k == 0 || k > UINT32_MAX || k % group)
-        return err_set(err, ERR_INPUT, "%s: rows of %llu elements; whole groups of %u are accepted", qformat_name(e->format),
-                       (unsigned long long)k, group);
+        return err_set(err, ERR_INPUT, "%s: rows of %llu elements; whole groups of %u are accepted",
+                       qformat_name(e->format), (unsigned long long)k, group);
     bool affine = e->format == QFORMAT_MLX_AFFINE;
     *weight = k * bits / 8;
     *scales = k / group * (affine ? dtype_info(e->scale_dtype)->block_bytes : 1);
@@ -134,11 +147,12 @@ bool encode_mlx_bytes(const EncodeMlx *e, uint64_t k, uint64_t *weight, uint64_t
     return true;
 }
 
-bool encode_mlx(const EncodeMlx *e, const float *rows, uint64_t n_rows, uint64_t k, uint8_t *weight, uint8_t *scales,
-                uint8_t *biases, Err *err) {
+bool encode_mlx(const EncodeMlx *e, const float *rows, uint64_t n_rows, uint64_t k, uint8_t *weight,
+                uint8_t *scales, uint8_t *biases, Err *err) {
     unsigned bits, group;
     uint64_t row_weight, row_scales, row_biases;
-    if (!encode_mlx_bytes(e, k, &row_weight, &row_scales, &row_biases, err) || !mlx_params(e, &bits, &group, err))
+    if (!encode_mlx_bytes(e, k, &row_weight, &row_scales, &row_biases, err) ||
+        !mlx_params(e, &bits, &group, err))
         return false;
     unsigned size = (unsigned)(row_scales / (k / group));
     uint8_t codes[128];
@@ -147,12 +161,16 @@ bool encode_mlx(const EncodeMlx *e, const float *rows, uint64_t n_rows, uint64_t
             const float *w = rows + n * k + g * group;
             for (unsigned i = 0; i < group; i++)
                 if (!isfinite(w[i]))
-                    return err_set(err, ERR_INPUT, "row %llu column %llu is %g; finite weights are needed for %s",
-                                   (unsigned long long)n, (unsigned long long)(g * group + i), (double)w[i],
-                                   qformat_name(e->format));
+                    return err_set(err, ERR_INPUT,
+                                   "row %llu column %llu is %g; finite weights are needed for %s",
+                                   (unsigned long long)n, (unsigned long long)(g * group + i),
+                                   (double)w[i], qformat_name(e->format));
             if (!put_group(e, w, group, bits, codes, scales, biases))
-                return err_set(err, ERR_INPUT, "row %llu column %llu: the %s scale of this group overflows its type",
-                               (unsigned long long)n, (unsigned long long)(g * group), qformat_name(e->format));
+                return err_set(
+                    err, ERR_INPUT,
+                    "row %llu column %llu: the %s scale of this group overflows its type",
+                    (unsigned long long)n, (unsigned long long)(g * group),
+                    qformat_name(e->format));
             if (biases) biases += size;
             pack_stream(codes, bits, group, weight + n * row_weight + g * group * bits / 8);
         }

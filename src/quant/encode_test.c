@@ -1,5 +1,5 @@
-/* Encoders: the bytes of gguf-py and MLX for the same rows (tests/data/encode), exact round trips of what a format can
- * hold, and refusals instead of damage. */
+/* Encoders: the bytes of gguf-py and MLX for the same rows (tests/data/encode), exact round trips
+ * of what a format can hold, and refusals instead of damage. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +17,15 @@
 #include "quant/encode.h"
 #include "quant/vector_file.inc.h"
 
-static const DType block_types[] = {DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q8_0, DTYPE_MXFP4};
+static const DType block_types[] = {DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0,
+                                    DTYPE_Q5_1, DTYPE_Q8_0, DTYPE_MXFP4};
 enum { N_BLOCK_TYPES = sizeof block_types / sizeof *block_types };
 
 static const float *vector_rows(Golden *g, uint64_t *n, uint64_t *k) {
     QPart rows = golden_part(g, "rows");
     *n = rows.shape[0];
     *k = rows.shape[1];
-    float *copy = arena_array(&g->arena, float, *n * *k);
+    float *copy = arena_array(&g->arena, float, *n **k);
     memcpy(copy, rows.data, rows.n_bytes);
     return copy;
 }
@@ -41,31 +42,40 @@ static void test_blocks_equal_gguf_py(void **state) {
         snprintf(name, sizeof name, "gguf.%s", dtype_info(block_types[i])->name);
         QPart want = golden_part(&g, name);
         uint8_t *got = mem_alloc(want.n_bytes);
-        if (!encode_rows(block_types[i], rows, n, k, got, want.n_bytes, &err)) fail_msg("%s: %s", name, err.msg);
+        if (!encode_rows(block_types[i], rows, n, k, got, want.n_bytes, &err))
+            fail_msg("%s: %s", name, err.msg);
         assert_memory_equal(got, want.data, want.n_bytes);
         mem_free(got);
     }
     golden_close(&g);
 }
 
-/* "mlx_affine.4.64.BF16.weight" -> EncodeMlx; the values of rows are exact in F16, BF16 rounds them first. */
+/* "mlx_affine.4.64.BF16.weight" -> EncodeMlx; the values of rows are exact in F16, BF16 rounds
+ * them first. */
 static bool parse_case(Str name, EncodeMlx *e) {
-    static const struct { const char *mode; QFormat format; } modes[] = {
-        {"mlx_affine", QFORMAT_MLX_AFFINE}, {"mlx_mxfp4", QFORMAT_MLX_MXFP4},
-        {"mlx_mxfp8", QFORMAT_MLX_MXFP8}, {"mlx_nvfp4", QFORMAT_MLX_NVFP4}};
+    static const struct {
+        const char *mode;
+        QFormat format;
+    } modes[] = {{"mlx_affine", QFORMAT_MLX_AFFINE},
+                 {"mlx_mxfp4", QFORMAT_MLX_MXFP4},
+                 {"mlx_mxfp8", QFORMAT_MLX_MXFP8},
+                 {"mlx_nvfp4", QFORMAT_MLX_NVFP4}};
     Str rest = name, mode, bits, group, dtype;
     int64_t b, gr;
-    if (!str_ends(name, STR(".weight")) || !str_split(&rest, '.', &mode) || !str_split(&rest, '.', &bits) ||
-        !str_split(&rest, '.', &group) || !str_split(&rest, '.', &dtype))
+    if (!str_ends(name, STR(".weight")) || !str_split(&rest, '.', &mode) ||
+        !str_split(&rest, '.', &bits) || !str_split(&rest, '.', &group) ||
+        !str_split(&rest, '.', &dtype))
         return false;
     assert_true(str_to_i64(bits, &b) && str_to_i64(group, &gr));
-    *e = (EncodeMlx){.bits = (unsigned)b, .group = (unsigned)gr, .scale_dtype = dtype_from_safetensors(dtype)};
+    *e = (EncodeMlx){
+        .bits = (unsigned)b, .group = (unsigned)gr, .scale_dtype = dtype_from_safetensors(dtype)};
     for (size_t i = 0; i < 4; i++)
         if (str_eqc(mode, modes[i].mode)) e->format = modes[i].format;
     return e->format != QFORMAT_ROWS;
 }
 
-static void check_mlx_case(const Golden *g, Str name, const EncodeMlx *e, const float *rows, uint64_t n, uint64_t k) {
+static void check_mlx_case(const Golden *g, Str name, const EncodeMlx *e, const float *rows,
+                           uint64_t n, uint64_t k) {
     Err err = {0};
     char base[64], part[80];
     snprintf(base, sizeof base, "%.*s", (int)(name.n - 7), name.p);
@@ -74,15 +84,18 @@ static void check_mlx_case(const Golden *g, Str name, const EncodeMlx *e, const 
         x[i] = e->scale_dtype == DTYPE_BF16 ? fp_bf16_to_f32(fp_f32_to_bf16(rows[i])) : rows[i];
     uint64_t size[3];
     static const char *const parts[3] = {"weight", "scales", "biases"};
-    if (!encode_mlx_bytes(e, k, &size[0], &size[1], &size[2], &err)) fail_msg("%s: %s", base, err.msg);
+    if (!encode_mlx_bytes(e, k, &size[0], &size[1], &size[2], &err))
+        fail_msg("%s: %s", base, err.msg);
     uint8_t *out[3];
     for (int i = 0; i < 3; i++) out[i] = mem_calloc(n, size[i]);
-    if (!encode_mlx(e, x, n, k, out[0], out[1], size[2] ? out[2] : NULL, &err)) fail_msg("%s: %s", base, err.msg);
+    if (!encode_mlx(e, x, n, k, out[0], out[1], size[2] ? out[2] : NULL, &err))
+        fail_msg("%s: %s", base, err.msg);
     for (int i = 0; i < 3; i++) {
         snprintf(part, sizeof part, "%s.%s", base, parts[i]);
         QPart want = golden_part(g, part);
         assert_int_equal(want.n_bytes, n * size[i]);
-        if (want.n_bytes && memcmp(out[i], want.data, want.n_bytes) != 0) fail_msg("%s differs", part);
+        if (want.n_bytes && memcmp(out[i], want.data, want.n_bytes) != 0)
+            fail_msg("%s differs", part);
         mem_free(out[i]);
     }
     mem_free(x);
@@ -105,7 +118,8 @@ static void test_mlx_equals_mlx(void **state) {
     golden_close(&g);
 }
 
-/* Random rows: the error of a round trip is at most half a step (a whole one at Q4_0's and Q5_0's clipped end). */
+/* Random rows: the error of a round trip is at most half a step (a whole one at Q4_0's and Q5_0's
+ * clipped end). */
 static void test_round_trip_error_is_bounded(void **state) {
     (void)state;
     enum { K = 256 };
@@ -120,7 +134,8 @@ static void test_round_trip_error_is_bounded(void **state) {
             assert_true(dtype_bytes(block_types[t], K, K, &n_bytes, &err));
             assert_true(encode_rows(block_types[t], x, 1, K, bytes, n_bytes, &err));
             assert_true(decode_rows(block_types[t], bytes, n_bytes, 1, K, y, &err));
-            float step = (block_types[t] == DTYPE_Q4_1 || block_types[t] == DTYPE_Q5_1 ? 2 : 1) / steps[t];
+            float step =
+                (block_types[t] == DTYPE_Q4_1 || block_types[t] == DTYPE_Q5_1 ? 2 : 1) / steps[t];
             for (int i = 0; i < K; i++) assert_true(fabsf(x[i] - y[i]) <= step * 1.01f);
         }
 }
@@ -148,8 +163,10 @@ static void test_lattice_is_exact(void **state) {
     float x[K], y[K];
     for (unsigned bits = 2; bits <= 8; bits++) {
         if (bits == 7) continue;
-        EncodeMlx e = {.format = QFORMAT_MLX_AFFINE, .bits = bits, .group = 64, .scale_dtype = DTYPE_F16};
-        for (unsigned i = 0; i < K; i++) x[i] = 0.5f * (float)(i % (1u << bits)) - (float)(1u << bits) * 0.25f;
+        EncodeMlx e = {
+            .format = QFORMAT_MLX_AFFINE, .bits = bits, .group = 64, .scale_dtype = DTYPE_F16};
+        for (unsigned i = 0; i < K; i++)
+            x[i] = 0.5f * (float)(i % (1u << bits)) - (float)(1u << bits) * 0.25f;
         x[0] = x[64] = -0.25f * (float)(1u << bits);
         x[1] = x[65] = -x[0] - 0.5f;
         mlx_round_trip(&e, x, K, y);
@@ -158,7 +175,8 @@ static void test_lattice_is_exact(void **state) {
     static const QFormat fp4[] = {QFORMAT_MLX_MXFP4, QFORMAT_MLX_NVFP4, QFORMAT_MLX_MXFP8};
     for (int f = 0; f < 3; f++) {
         EncodeMlx e = {.format = fp4[f], .scale_dtype = DTYPE_F32};
-        for (unsigned i = 0; i < K; i++) x[i] = fp_e2m1_to_f32((uint8_t)(i % 15 == 8 ? 7 : i % 15)) * 4 + 0.0f;
+        for (unsigned i = 0; i < K; i++)
+            x[i] = fp_e2m1_to_f32((uint8_t)(i % 15 == 8 ? 7 : i % 15)) * 4 + 0.0f;
         for (unsigned i = 0; i < K; i += 16) x[i] = 24; /* every group reaches the top */
         mlx_round_trip(&e, x, K, y);
         assert_memory_equal(x, y, sizeof x);
@@ -209,8 +227,10 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_equal_gguf_py), cmocka_unit_test(test_mlx_equals_mlx),
-        cmocka_unit_test(test_round_trip_error_is_bounded), cmocka_unit_test(test_lattice_is_exact),
+        cmocka_unit_test(test_blocks_equal_gguf_py),
+        cmocka_unit_test(test_mlx_equals_mlx),
+        cmocka_unit_test(test_round_trip_error_is_bounded),
+        cmocka_unit_test(test_lattice_is_exact),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("encode", tests, NULL, NULL);

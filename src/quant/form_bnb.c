@@ -1,13 +1,16 @@
-/* bitsandbytes 4 bit (nf4, fp4): weight U8 [N*K/2, 1], flat row-major, high nibble first; one absmax per block of 64 along
- * the flat order; a table of 16 floats. Double quantization: absmax is U8, looked up in nested_quant_map, times
- * nested_absmax per 256 blocks, plus an offset (from the JSON tensor weight.quant_state.*, which the caller reads). */
+/* bitsandbytes 4 bit (nf4, fp4): weight U8 [N*K/2, 1], flat row-major, high nibble first; one
+ * absmax per block of 64 along the flat order; a table of 16 floats. Double quantization: absmax
+ * is U8, looked up in nested_quant_map, times nested_absmax per 256 blocks, plus an offset (from
+ * the JSON tensor weight.quant_state.*, which the caller reads). */
 #include <math.h>
 
 #include "base/fp.h"
 #include "quant/blocks.h"
 #include "quant/forms.h"
 
-static float f32_at(const QMatrix *m, QPartId id, uint64_t i) { return fp_from_bits(load_u32(qpart_at(m, id, i * 4))); }
+static float f32_at(const QMatrix *m, QPartId id, uint64_t i) {
+    return fp_from_bits(load_u32(qpart_at(m, id, i * 4)));
+}
 
 static bool bnb_nested(QMatrix *m, uint64_t n_blocks, Err *err) {
     if (!m->bnb_nested_block) m->bnb_nested_block = 256;
@@ -15,34 +18,43 @@ static bool bnb_nested(QMatrix *m, uint64_t n_blocks, Err *err) {
     if (!qpart_is(m, QPART_NESTED_SCALE, DTYPE_F32, DTYPE_F32, DTYPE_F32, err) ||
         !qpart_is(m, QPART_NESTED_TABLE, DTYPE_F32, DTYPE_F32, DTYPE_F32, err))
         return false;
-    if (qpart_count(&m->part[QPART_NESTED_SCALE]) != n || qpart_count(&m->part[QPART_NESTED_TABLE]) != 256)
-        return err_set(err, ERR_CORRUPT, "bitsandbytes: nested_absmax has %llu and nested_quant_map %llu elements, %llu and 256 are needed",
+    if (qpart_count(&m->part[QPART_NESTED_SCALE]) != n ||
+        qpart_count(&m->part[QPART_NESTED_TABLE]) != 256)
+        return err_set(err, ERR_CORRUPT,
+                       "bitsandbytes: nested_absmax has %llu and nested_quant_map %llu elements, "
+                       "%llu and 256 are needed",
                        (unsigned long long)qpart_count(&m->part[QPART_NESTED_SCALE]),
-                       (unsigned long long)qpart_count(&m->part[QPART_NESTED_TABLE]), (unsigned long long)n);
+                       (unsigned long long)qpart_count(&m->part[QPART_NESTED_TABLE]),
+                       (unsigned long long)n);
     return true;
 }
 
 bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     (void)a;
     const QPart *t = &m->part[QPART_TABLE];
-    if (!m->n || !m->k) return err_set(err, ERR_INTERNAL, "bitsandbytes: the shape of a flat weight must be given");
+    if (!m->n || !m->k)
+        return err_set(err, ERR_INTERNAL, "bitsandbytes: the shape of a flat weight must be given");
     if (!qpart_is(m, QPART_WEIGHT, DTYPE_U8, DTYPE_U8, DTYPE_U8, err) ||
         !qpart_is(m, QPART_SCALE, DTYPE_F32, DTYPE_U8, DTYPE_U8, err) ||
         !qpart_is(m, QPART_TABLE, DTYPE_F32, DTYPE_F32, DTYPE_F32, err))
         return false;
     uint64_t block = m->bnb_block ? m->bnb_block : 64, n_blocks = form_ceil_div(m->n * m->k, block);
-    if (qpart_count(&m->part[QPART_WEIGHT]) != form_ceil_div(m->n * m->k, 2) || qpart_count(t) != 16 ||
-        qpart_count(&m->part[QPART_SCALE]) != n_blocks)
-        return err_set(err, ERR_CORRUPT, "bitsandbytes: weight has %llu bytes, absmax %llu and quant_map %llu elements; a [%llu, %llu] matrix needs %llu, %llu and 16",
+    if (qpart_count(&m->part[QPART_WEIGHT]) != form_ceil_div(m->n * m->k, 2) ||
+        qpart_count(t) != 16 || qpart_count(&m->part[QPART_SCALE]) != n_blocks)
+        return err_set(err, ERR_CORRUPT,
+                       "bitsandbytes: weight has %llu bytes, absmax %llu and quant_map %llu "
+                       "elements; a [%llu, %llu] matrix needs %llu, %llu and 16",
                        (unsigned long long)qpart_count(&m->part[QPART_WEIGHT]),
-                       (unsigned long long)qpart_count(&m->part[QPART_SCALE]), (unsigned long long)qpart_count(t),
-                       (unsigned long long)m->n, (unsigned long long)m->k,
-                       (unsigned long long)form_ceil_div(m->n * m->k, 2), (unsigned long long)n_blocks);
+                       (unsigned long long)qpart_count(&m->part[QPART_SCALE]),
+                       (unsigned long long)qpart_count(t), (unsigned long long)m->n,
+                       (unsigned long long)m->k, (unsigned long long)form_ceil_div(m->n * m->k, 2),
+                       (unsigned long long)n_blocks);
     if (m->k % block && block % m->k)
         return err_set(err, ERR_UNSUPPORTED, "bitsandbytes: blocks of %llu straddle rows of %llu",
                        (unsigned long long)block, (unsigned long long)m->k);
     if (m->part[QPART_SCALE].dtype == DTYPE_U8 && !bnb_nested(m, n_blocks, err)) return false;
-    if (t->n_bytes < 64 || t->from) return err_set(err, ERR_CORRUPT, "bitsandbytes: quant_map must be read whole first");
+    if (t->n_bytes < 64 || t->from)
+        return err_set(err, ERR_CORRUPT, "bitsandbytes: quant_map must be read whole first");
     wf->kind = WFORM_LUT;
     wf->bits = 4;
     wf->scale_dtype = DTYPE_F32;
@@ -56,8 +68,8 @@ bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     return true;
 }
 
-void form_bnb_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0, uint64_t n1,
-                    uint8_t *codes) {
+void form_bnb_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0,
+                    uint64_t n1, uint8_t *codes) {
     (void)perm;
     for (uint64_t i = n0 * wf->k, end = n1 * wf->k; i < end; i++)
         *codes++ = *qpart_at(m, QPART_WEIGHT, i / 2) >> (i % 2 ? 0 : 4) & 15;

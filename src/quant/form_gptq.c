@@ -19,10 +19,13 @@ bool form_gptq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     uint64_t words = qpart_rows(w), n_groups = qpart_rows(&m->part[QPART_SCALE]);
     if (!m->k && qpart_there(m, QPART_G_IDX)) m->k = qpart_count(gi);
     if (!m->k && m->bits) m->k = words * 32 / m->bits;
-    if (!m->bits && m->k && words * 32 % m->k == 0 && words * 32 / m->k <= 8) m->bits = (unsigned)(words * 32 / m->k);
+    if (!m->bits && m->k && words * 32 % m->k == 0 && words * 32 / m->k <= 8)
+        m->bits = (unsigned)(words * 32 / m->k);
     if (!form_set_n_k(m, qpart_cols(w), m->k, err)) return false;
     if (m->bits != 2 && m->bits != 3 && m->bits != 4 && m->bits != 8)
-        return err_set(err, ERR_UNSUPPORTED, "gptq: qweight has %llu words per column of %llu codes (%u bits); 2 3 4 8 bits are accepted",
+        return err_set(err, ERR_UNSUPPORTED,
+                       "gptq: qweight has %llu words per column of %llu codes (%u bits); 2 3 4 8 "
+                       "bits are accepted",
                        (unsigned long long)words, (unsigned long long)m->k, m->bits);
     if (!qpart_shaped(m, QPART_WEIGHT, form_ceil_div(m->k * m->bits, 32), m->n, err) ||
         !qpart_shaped(m, QPART_SCALE, n_groups, m->n, err) ||
@@ -30,8 +33,9 @@ bool form_gptq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
         return false;
     uint64_t group = m->group ? m->group : form_ceil_div(m->k, n_groups);
     if (form_ceil_div(m->k, group) != n_groups)
-        return err_set(err, ERR_CORRUPT, "gptq: %llu groups of %llu do not make %llu columns", (unsigned long long)n_groups,
-                       (unsigned long long)group, (unsigned long long)m->k);
+        return err_set(err, ERR_CORRUPT, "gptq: %llu groups of %llu do not make %llu columns",
+                       (unsigned long long)n_groups, (unsigned long long)group,
+                       (unsigned long long)m->k);
     wf->bits = m->bits;
     wf->offset = WOFFSET_ZERO;
     wf->scale_dtype = m->part[QPART_SCALE].dtype;
@@ -39,8 +43,8 @@ bool form_gptq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     return form_g_idx(wf, m, a, err);
 }
 
-void form_gptq_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0, uint64_t n1,
-                     uint8_t *codes) {
+void form_gptq_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0,
+                     uint64_t n1, uint8_t *codes) {
     const uint8_t *base = qpart_at(m, QPART_WEIGHT, 0);
     unsigned bits = wf->bits, mask = (1u << bits) - 1;
     for (uint64_t p = 0; p < wf->k; p++) {
@@ -63,12 +67,15 @@ bool form_awq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
         !qpart_is(m, QPART_SCALE, DTYPE_F16, DTYPE_BF16, DTYPE_F32, err) ||
         !form_set_n_k(m, qpart_cols(w) * 8, qpart_rows(w), err))
         return false;
-    if (m->bits && m->bits != 4) return err_set(err, ERR_UNSUPPORTED, "awq: %u bits; 4 are accepted", m->bits);
+    if (m->bits && m->bits != 4)
+        return err_set(err, ERR_UNSUPPORTED, "awq: %u bits; 4 are accepted", m->bits);
     uint64_t n_groups = qpart_rows(&m->part[QPART_SCALE]);
     if (m->k % n_groups || (m->group && m->group * n_groups != m->k))
-        return err_set(err, ERR_CORRUPT, "awq: scales has %llu rows for %llu columns in groups of %u",
+        return err_set(err, ERR_CORRUPT,
+                       "awq: scales has %llu rows for %llu columns in groups of %u",
                        (unsigned long long)n_groups, (unsigned long long)m->k, m->group);
-    if (!qpart_shaped(m, QPART_SCALE, n_groups, m->n, err) || !qpart_shaped(m, QPART_ZERO, n_groups, m->n / 8, err))
+    if (!qpart_shaped(m, QPART_SCALE, n_groups, m->n, err) ||
+        !qpart_shaped(m, QPART_ZERO, n_groups, m->n / 8, err))
         return false;
     wf->bits = 4;
     wf->offset = WOFFSET_ZERO;
@@ -77,8 +84,8 @@ bool form_awq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     return true;
 }
 
-void form_awq_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0, uint64_t n1,
-                    uint8_t *codes) {
+void form_awq_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0,
+                    uint64_t n1, uint8_t *codes) {
     (void)perm;
     const uint8_t *base = qpart_at(m, QPART_WEIGHT, 0);
     for (uint64_t k = 0; k < wf->k; k++)
@@ -94,5 +101,7 @@ int form_gptq_zero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
 }
 
 int form_awq_zero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
-    return (int)(load_u32(qpart_at(m, QPART_ZERO, (g * (wf->n / 8) + n / 8) * 4)) >> awq_shift[n % 8] & 15);
+    return (int)(load_u32(qpart_at(m, QPART_ZERO, (g * (wf->n / 8) + n / 8) * 4)) >>
+                     awq_shift[n % 8] &
+                 15);
 }

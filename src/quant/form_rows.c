@@ -9,11 +9,15 @@ bool form_rows(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     const QPart *w = &m->part[QPART_WEIGHT];
     const DTypeInfo *d = dtype_info(w->dtype);
     if (w->dtype == DTYPE_NONE) return err_set(err, ERR_CORRUPT, "rows: weight is missing");
+    if (qpart_there(m, QPART_GLOBAL) && w->dtype != DTYPE_NVFP4)
+        return err_set(err, ERR_UNSUPPORTED, "a second scale beside %s rows; accepted is NVFP4",
+                       d->name);
     if (!form_set_n_k(m, qpart_rows(w), qpart_cols(w), err)) return false;
     wf->stored.row_bytes = m->k / d->block_elements * d->block_bytes;
     const BlockLayout *l = block_layout(w->dtype);
     if (!l) {
-        wf->kind = w->dtype == DTYPE_F8_E4M3 || w->dtype == DTYPE_F8_E5M2 ? WFORM_FLOAT8 : WFORM_PLAIN;
+        wf->kind =
+            w->dtype == DTYPE_F8_E4M3 || w->dtype == DTYPE_F8_E5M2 ? WFORM_FLOAT8 : WFORM_PLAIN;
         wf->plain = w->dtype;
         if (wf->kind == WFORM_PLAIN) return true;
         m->format = QFORMAT_FP8; /* one-byte floats without scales */
@@ -38,8 +42,9 @@ bool form_rows(WForm *wf, QMatrix *m, Arena *a, Err *err) {
 }
 
 /* Where the scales of one block go. */
-static void put_block_scales(const WForm *wf, const QMatrix *m, const BlockLayout *l, const BlockScales *s, uint64_t n,
-                             unsigned n_groups, uint64_t at, const WRows *out) {
+static void put_block_scales(const WForm *wf, const QMatrix *m, const BlockLayout *l,
+                             const BlockScales *s, uint64_t n, unsigned n_groups, uint64_t at,
+                             const WRows *out) {
     double d = l->has_d || l->sub == WSUB_NONE ? s->d : form_second_scale(wf, m, n);
     bool two = l->sub != WSUB_NONE;
     for (unsigned g = 0; g < n_groups; g++) {
@@ -49,11 +54,14 @@ static void put_block_scales(const WForm *wf, const QMatrix *m, const BlockLayou
         if (out->sub_min && two && l->offset == WOFFSET_BIAS) out->sub_min[at + g] = s->sub_min[g];
         if (out->zero) out->zero[at + g] = (int16_t)l->zero;
         if (out->bias)
-            out->bias[at + g] = l->offset != WOFFSET_BIAS ? 0 : two ? -(s->dmin * s->sub_min[g]) : s->dmin;
+            out->bias[at + g] = l->offset != WOFFSET_BIAS ? 0
+                                : two                     ? -(s->dmin * s->sub_min[g])
+                                                          : s->dmin;
     }
 }
 
-void form_block_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out) {
+void form_block_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1,
+                     const WRows *out) {
     const BlockLayout *l = block_layout(m->part[QPART_WEIGHT].dtype);
     const DTypeInfo *t = dtype_info(m->part[QPART_WEIGHT].dtype);
     uint64_t n_blocks = wf->k / t->block_elements;
@@ -64,8 +72,11 @@ void form_block_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1
         if (wf->super && !l->has_d && out->d) out->d[n - n0] = (float)form_second_scale(wf, m, n);
         for (uint64_t i = 0; i < n_blocks; i++, b += t->block_bytes) {
             BlockScales s = {.d = 1};
-            l->unpack(b, out->codes ? out->codes + (n - n0) * wf->k + i * t->block_elements : scratch, &s);
-            put_block_scales(wf, m, l, &s, n, n_groups, (n - n0) * wf->n_groups + i * n_groups, out);
+            l->unpack(b,
+                      out->codes ? out->codes + (n - n0) * wf->k + i * t->block_elements : scratch,
+                      &s);
+            put_block_scales(wf, m, l, &s, n, n_groups, (n - n0) * wf->n_groups + i * n_groups,
+                             out);
             if (l->has_d && out->d) out->d[(n - n0) * n_blocks + i] = s.d;
             if (l->has_d && out->dmin) out->dmin[(n - n0) * n_blocks + i] = s.dmin;
         }

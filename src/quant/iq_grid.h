@@ -1,5 +1,6 @@
-/* iq_grid.h: the code books of the IQ formats (generated: iq_grid_tab.c). An entry is a short vector: eight 2-bit level
- * indices, or four 3-bit ones, element 0 lowest. Levels: blocks_codebook.c. */
+/* iq_grid.h: the code books of the IQ formats (generated: iq_grid_tab.c). An entry is a short
+ * vector: eight 2-bit level indices, or four 3-bit ones, element 0 lowest. Levels:
+ * blocks_codebook.c. */
 #ifndef MLXCEL_QUANT_IQ_GRID_H
 #define MLXCEL_QUANT_IQ_GRID_H
 

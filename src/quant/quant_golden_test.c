@@ -1,5 +1,6 @@
-/* Every vector of tests/data/quant (and of $MLXCEL_GOLDEN/quant where that is set): the reference decode gives the stated
- * values bit for bit, and so does the weight form when it is evaluated as wform.h says. */
+/* Every vector of tests/data/quant (and of $MLXCEL_GOLDEN/quant where that is set): the reference
+ * decode gives the stated values bit for bit, and so does the weight form when it is evaluated as
+ * wform.h says. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +30,10 @@ static unsigned meta_uint(const Golden *g, const char *key) {
 }
 
 static QFormat golden_format(const Golden *g) {
-    static const struct { const char *key, *value; QFormat format; } table[] = {
+    static const struct {
+        const char *key, *value;
+        QFormat format;
+    } table[] = {
         {"format", "mlx_affine", QFORMAT_MLX_AFFINE},
         {"format", "mlx_mxfp4", QFORMAT_MLX_MXFP4},
         {"format", "mlx_mxfp8", QFORMAT_MLX_MXFP8},
@@ -52,20 +56,25 @@ static QFormat golden_format(const Golden *g) {
     return QFORMAT_ROWS;
 }
 
-/* From the file's tensors and parameters to a QMatrix. n and k are those of the reference, as a loader knows them. */
+/* From the file's tensors and parameters to a QMatrix. n and k are those of the reference, as a
+ * loader knows them. */
 static QMatrix golden_matrix(const Golden *g, const QPart *reference) {
-    QMatrix m = {.format = golden_format(g), .bits = meta_uint(g, "bits"), .group = meta_uint(g, "group_size")};
+    QMatrix m = {.format = golden_format(g),
+                 .bits = meta_uint(g, "bits"),
+                 .group = meta_uint(g, "group_size")};
     m.k = reference->shape[reference->n_dims - 1];
     m.n = reference->n_bytes / 4 / m.k;
     m.gptq_v2 = meta_is(g, "checkpoint_format", "gptq_v2");
     m.bitnet_multiplies = meta_is(g, "linear_class", "autobitlinear");
     int64_t block;
-    if (json_i64(json_at(json_get(g->meta, "weight_block_size"), 0), &block)) m.block_n = m.block_k = (unsigned)block;
+    if (json_i64(json_at(json_get(g->meta, "weight_block_size"), 0), &block))
+        m.block_n = m.block_k = (unsigned)block;
     for (int id = 0; id < QPART_COUNT; id++) {
         const char *name = qpart_name(m.format, (QPartId)id);
         if (name) m.part[id] = golden_part(g, name);
     }
-    if (m.format == QFORMAT_FP8 && m.block_n) m.part[QPART_SCALE] = golden_part(g, "weight_scale_inv");
+    if (m.format == QFORMAT_FP8 && m.block_n)
+        m.part[QPART_SCALE] = golden_part(g, "weight_scale_inv");
     if (m.format == QFORMAT_GPTOSS_MXFP4) {
         m.part[QPART_WEIGHT] = golden_part(g, "gate_up_proj_blocks");
         m.part[QPART_SCALE] = golden_part(g, "gate_up_proj_scales");
@@ -108,14 +117,16 @@ static void check_pieces(const char *path, QMatrix m, const float *want) {
             uint64_t from, n_bytes;
             wform_span(&wf, &m, (QPartId)id, n0, n1, &from, &n_bytes);
             assert_true(from + n_bytes <= p->n_bytes);
-            copies[id] = mem_alloc(n_bytes); /* its own allocation: a sanitizer sees a read outside */
+            copies[id] =
+                mem_alloc(n_bytes); /* its own allocation: a sanitizer sees a read outside */
             if (n_bytes) memcpy(copies[id], p->data + from, n_bytes);
             p->data = copies[id];
             p->from = from;
             p->n_bytes = n_bytes;
         }
         if (!decode_with(&wf, &piece, n0, n1, out, &err)) fail_msg("%s: %s", path, err.msg);
-        for (uint64_t i = 0; i < (n1 - n0) * wf.k; i++) assert_true(same_bits(out[i], want[n0 * wf.k + i]));
+        for (uint64_t i = 0; i < (n1 - n0) * wf.k; i++)
+            assert_true(same_bits(out[i], want[n0 * wf.k + i]));
         for (int id = 0; id < QPART_COUNT; id++) mem_free(copies[id]);
     }
     mem_free(out);
@@ -133,7 +144,8 @@ static void check_file(const char *path) {
     }
     QMatrix m = golden_matrix(&g, &reference);
     float *out = mem_alloc(reference.n_bytes);
-    if (meta_is(&g, "format", "E2M1")) { /* one code per byte, which no format stores: the scalar alone */
+    if (meta_is(&g, "format",
+                "E2M1")) { /* one code per byte, which no format stores: the scalar alone */
         for (uint64_t i = 0; i < m.k; i++) out[i] = fp_e2m1_to_f32(m.part[QPART_WEIGHT].data[i]);
         check_bits(path, &reference, out);
         mem_free(out);
@@ -144,7 +156,8 @@ static void check_file(const char *path) {
     check_bits(path, &reference, out);
     if (m.format == QFORMAT_ROWS) {
         memset(out, 0xAA, reference.n_bytes);
-        assert_true(decode_rows(m.part[0].dtype, m.part[0].data, m.part[0].n_bytes, m.n, m.k, out, &err));
+        assert_true(
+            decode_rows(m.part[0].dtype, m.part[0].data, m.part[0].n_bytes, m.n, m.k, out, &err));
         check_bits(path, &reference, out);
     }
     check_form(path, m, out, 7);

@@ -1,5 +1,6 @@
-/* vector_file.inc.h: for the tests of quant/ only: reads a small .safetensors of test vectors whole. Not hardened: the files
- * are our own. (ckpt/ has the real reader, a layer above.) Include after cmocka.h. */
+/* vector_file.inc.h: for the tests of quant/ only: reads a small .safetensors of test vectors
+ * whole. Not hardened: the files are our own. (ckpt/ has the real reader, a layer above.) Include
+ * after cmocka.h. */
 #ifndef MLXCEL_QUANT_VECTOR_FILE_INC_H
 #define MLXCEL_QUANT_VECTOR_FILE_INC_H
 
@@ -28,7 +29,8 @@ static void golden_open(Golden *g, const char *path) {
     uint64_t n = 0;
     memcpy(&n, g->file.p, 8);
     Json *root, *meta;
-    if (!json_parse((Str){g->file.p + 8, n}, NULL, &g->arena, &root, &err)) fail_msg("%s: %s", path, err.msg);
+    if (!json_parse((Str){g->file.p + 8, n}, NULL, &g->arena, &root, &err))
+        fail_msg("%s: %s", path, err.msg);
     Str text;
     assert_true(json_str(json_get(json_get(root, "__metadata__"), "meta"), &text));
     assert_true(json_parse(text, NULL, &g->arena, &meta, &err));

@@ -27,11 +27,16 @@ static FormInit *const inits[QFORMAT_COUNT] = {
 
 double wform_widen(WSub sub, uint8_t b) {
     switch (sub) {
-    case WSUB_INT: return (int8_t)b;
-    case WSUB_E4M3: return fp_e4m3_to_f32(b);
-    case WSUB_E8M0: return fp_e8m0_to_f32(b);
-    case WSUB_E8M0_GGML: return b == 255 ? 0x1p128 : fp_e8m0_to_f32(b);
-    case WSUB_NONE: break;
+    case WSUB_INT:
+        return (int8_t)b;
+    case WSUB_E4M3:
+        return fp_e4m3_to_f32(b);
+    case WSUB_E8M0:
+        return fp_e8m0_to_f32(b);
+    case WSUB_E8M0_GGML:
+        return b == 255 ? 0x1p128 : fp_e8m0_to_f32(b);
+    case WSUB_NONE:
+        break;
     }
     return 1;
 }
@@ -55,12 +60,14 @@ static bool split_groups(WForm *wf, uint64_t piece, Arena *a, Err *err) {
     return true;
 }
 
-/* Act-order: sort columns by group (stable), so that groups are runs again. counts[g] columns are in group g. */
+/* Act-order: sort columns by group (stable), so that groups are runs again. counts[g] columns are
+ * in group g. */
 static bool sort_columns(WForm *wf, const uint64_t *counts, uint64_t piece, Arena *a, Err *err) {
     uint64_t n_stored = wf->stored.n_groups, at = 0;
     wf->group = piece;
     wf->n_groups = form_ceil_div(wf->k, piece);
-    uint32_t *perm = arena_array(a, uint32_t, wf->k), *from = arena_array(a, uint32_t, wf->n_groups);
+    uint32_t *perm = arena_array(a, uint32_t, wf->k),
+             *from = arena_array(a, uint32_t, wf->n_groups);
     uint64_t *next = arena_array(a, uint64_t, n_stored);
     if (!perm || !from || !next) return err_nomem(err, "column order");
     for (uint64_t g = 0; g < n_stored; g++) {
@@ -88,7 +95,8 @@ static bool regroup(WForm *wf, Arena *a, Err *err) {
         for (uint64_t k = 0; k < wf->k; k++) counts[s->g_idx[k]]++;
         for (uint64_t g = 0; g < s->n_groups; g++)
             if (counts[g]) last = g;
-        for (uint64_t g = 0; g < last; g++) all |= counts[g]; /* its low bits: what all counts are multiples of */
+        for (uint64_t g = 0; g < last; g++)
+            all |= counts[g]; /* its low bits: what all counts are multiples of */
         piece = all == 0 ? wf->k : kernel_group(all);
         if (piece) return sort_columns(wf, counts, piece, a, err);
     }
@@ -99,7 +107,8 @@ static bool regroup(WForm *wf, Arena *a, Err *err) {
 
 bool wform_init(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     *wf = (WForm){.kind = WFORM_CODES, .unit = 1};
-    if ((unsigned)m->format >= QFORMAT_COUNT) return err_set(err, ERR_INTERNAL, "unknown weight format %d", (int)m->format);
+    if ((unsigned)m->format >= QFORMAT_COUNT)
+        return err_set(err, ERR_INTERNAL, "unknown weight format %d", (int)m->format);
     for (int c = 0; c < 256; c++) wf->values[c] = (float)c;
     for (int id = 0; id < QPART_COUNT; id++)
         if (qpart_there(m, (QPartId)id) && !qpart_check(m, (QPartId)id, err)) return false;
@@ -113,8 +122,8 @@ bool wform_init(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     return true;
 }
 
-void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1, uint64_t *from,
-                uint64_t *n_bytes) {
+void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1,
+                uint64_t *from, uint64_t *n_bytes) {
     const QPart *p = &m->part[id];
     *from = 0;
     *n_bytes = 0;
@@ -126,30 +135,38 @@ void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint
         return;
     }
     /* Scales, and zero points and biases stored like them, one row after another. */
-    bool like_scales = id == QPART_SCALE || (id == QPART_ZERO && (m->format == QFORMAT_MLX_AFFINE || m->format == QFORMAT_CT_INT));
+    bool like_scales =
+        id == QPART_SCALE ||
+        (id == QPART_ZERO && (m->format == QFORMAT_MLX_AFFINE || m->format == QFORMAT_CT_INT));
     if (like_scales && wf->stored.group_stride == 1) {
         uint64_t size = dtype_info(p->dtype)->block_bytes;
-        uint64_t first = form_scale_index(wf, n0, 0), last = form_scale_index(wf, n1 - 1, wf->stored.n_groups - 1);
+        uint64_t first = form_scale_index(wf, n0, 0),
+                 last = form_scale_index(wf, n1 - 1, wf->stored.n_groups - 1);
         *from = first * size;
         *n_bytes = (last - first + 1) * size;
     }
 }
 
 /* Scales of one row in canonical groups. `row` indexes the caller's arrays. */
-static void put_row_scales(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t row, const WRows *out) {
+static void put_row_scales(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t row,
+                           const WRows *out) {
     if (wf->super && out->d) out->d[row] = (float)form_second_scale(wf, m, n);
     for (uint64_t g = 0; g < wf->n_groups; g++) {
-        uint64_t at = row * wf->n_groups + g, stored = wf->stored.from_group ? wf->stored.from_group[g] : g;
+        uint64_t at = row * wf->n_groups + g,
+                 stored = wf->stored.from_group ? wf->stored.from_group[g] : g;
         if (out->scale) out->scale[at] = (float)form_scale(wf, m, n, stored);
         if (out->sub && wf->sub != WSUB_NONE)
             out->sub[at] = *qpart_at(m, QPART_SCALE, form_scale_index(wf, n, stored));
-        if (out->zero) out->zero[at] = (int16_t)(wf->offset == WOFFSET_BIAS ? 0 : form_zero(wf, m, n, stored));
+        if (out->zero)
+            out->zero[at] = (int16_t)(wf->offset == WOFFSET_BIAS ? 0 : form_zero(wf, m, n, stored));
         if (out->bias) out->bias[at] = wf->offset == WOFFSET_BIAS ? form_bias(wf, m, n, stored) : 0;
     }
 }
 
-bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out, Err *err) {
-    if (wf->kind == WFORM_PLAIN) return err_set(err, ERR_INTERNAL, "canonical rows of a plain matrix asked for");
+bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out,
+                Err *err) {
+    if (wf->kind == WFORM_PLAIN)
+        return err_set(err, ERR_INTERNAL, "canonical rows of a plain matrix asked for");
     if (!form_has_bytes(wf, m, n0, n1, err)) return false;
     if (m->format == QFORMAT_ROWS) {
         form_block_rows(wf, m, n0, n1, out);

@@ -1,35 +1,39 @@
-/* wform.h: the weight form (DESIGN.md section 6): what every quantized matrix [N, K] is, whatever file it came from.
+/* wform.h: the weight form (DESIGN.md section 6): what every quantized matrix [N, K] is, whatever
+ * file it came from.
  *
- *     w[n,k] = scale[n,g] * (value(code[n,k]) - zero[n,g]) + bias[n,g]        g = k / group
- *     scale[n,g] = unit * d[n,s] * widen(sub[n,g])                            two-level; s = g * group / super
- *     bias[n,g]  = -dmin[n,s] * sub_min[n,g]                                  K-quants with mins
+ *     w[n,k] = scale[n,g] * (value(code[n,k]) - zero[n,g]) + bias[n,g]         g = k / group
  *
  * Packers ask for the form once, allocate from it, then take rows in canonical, unpacked arrays:
  *
- *     WForm wf;
- *     if (!wform_init(&wf, &m, &arena, err)) ...
- *     WRows r = {.codes = u8[16 * wf.k], .scale = f32[16 * wf.n_groups], .zero = i16[16 * wf.n_groups]};
- *     for (n = 0; n < wf.n; n += 16) if (!wform_rows(&wf, &m, n, n + 16, &r, err)) ...
+ *     if (!wform_init(&wf, &m, &arena, err)) return false;
+ *     WRows r = {.codes = u8[16 * wf.k], .scale = f32[16 * wf.n_groups], .zero = ...};
+ *     for (n = 0; n < wf.n; n += 16)
+ *         if (!wform_rows(&wf, &m, n, n + 16, &r, err)) return false;
  *
- * Exactness: with bias, w is fmaf(scale, value, bias); without, scale * (value - zero) in f32: bit-equal to decode.h's
- * reference, except for the sign of zeros, and for nvfp4 with a second scale (two roundings: one part in 2^23).
- *
- * What a packer does per kind:
- *   WFORM_PLAIN     no codes: read m.part[QPART_WEIGHT] (wf.plain: F32 F16 BF16), or decode_matrix() to f32. DTYPE_NONE in
- *                   wf.plain: groups too irregular for kernels (group 8, ragged g_idx): decode_matrix() it is.
- *   WFORM_CODES     unsigned codes of wf.bits bits. has_table: value = table[code], small signed integers, 16 entries;
- *                   else value = code.
- *   WFORM_FLOAT8    one byte per weight, value = fp_e4m3_to_f32 / fp_e5m2_to_f32 by wf.plain (wf.values has all 256).
- *   WFORM_CODEBOOK  IQ1 IQ2 IQ3 TQ1_0. Codes come out expanded: int8 value + 128, zero = 128. To stay at file size keep
- *                   the blocks and call wform_rows again per tile.
- *   WFORM_LUT       bits 4, value = wf.values[code], arbitrary floats (bitsandbytes nf4).
- */
+ * A WForm is read-only after init and may be used by any thread; its perm lives in the arena. */
 #ifndef MLXCEL_QUANT_WFORM_H
 #define MLXCEL_QUANT_WFORM_H
 
 #include "base/arena.h"
 #include "quant/qmatrix.h"
 
+/* Exactness: with bias, w is fmaf(scale, value, bias); without, scale * (value - zero) in f32:
+ * bit-equal to the reference decode except for the sign of zeros, and for nvfp4 with a second
+ * scale (two roundings: one part in 2^23).
+ *
+ * Two-level scales: scale[n,g] = unit * d[n,s] * widen(sub[n,g]), s = g * group / super;
+ *                   bias[n,g] = -dmin[n,s] * sub_min[n,g] (K-quants with mins).
+ *
+ * What a packer does per kind:
+ *   PLAIN     no codes. Read m.part[QPART_WEIGHT] (wf.plain: F32 F16 BF16 ...), or decode_matrix().
+ *             wf.plain NONE: groups no kernel takes (of 8, ragged g_idx): decode_matrix() it is.
+ *   CODES     unsigned codes of wf.bits bits. has_table: value = table[code], small integers; else
+ *             value = code.
+ *   FLOAT8    one byte per weight, value = fp_e4m3_to_f32 or fp_e5m2_to_f32, as wf.plain says.
+ *   CODEBOOK  IQ1 IQ2 IQ3 TQ1_0. Codes come out expanded: int8 value + 128, zero = 128. To stay at
+ *             file size keep the blocks and call wform_rows again per tile.
+ *   LUT       4 bits, value = wf.values[code], any floats (bitsandbytes).
+ * For all but PLAIN, wf.values[code] is the value. */
 typedef enum WKind { WFORM_PLAIN, WFORM_CODES, WFORM_FLOAT8, WFORM_CODEBOOK, WFORM_LUT } WKind;
 typedef enum WOffset {
     WOFFSET_CONST, /* zero is wf.zero everywhere (0 for tables) */
@@ -39,66 +43,72 @@ typedef enum WOffset {
 /* How scale bytes widen. NONE: the scale is a float, there is no sub. */
 typedef enum WSub {
     WSUB_NONE,
-    WSUB_INT,       /* int8 */
-    WSUB_E4M3,      /* fp_e4m3_to_f32 */
-    WSUB_E8M0,      /* 2^(b-127), 255 is NaN */
-    WSUB_E8M0_GGML  /* 2^(b-127), 255 is 2^128 (times unit 1/2) */
+    WSUB_INT,      /* int8 */
+    WSUB_E4M3,     /* fp_e4m3_to_f32 */
+    WSUB_E8M0,     /* 2^(b-127), 255 is NaN */
+    WSUB_E8M0_GGML /* 2^(b-127), 255 is 2^128 (times unit 1/2) */
 } WSub;
 
 typedef struct WForm {
     uint64_t n, k;
     WKind kind;
-    unsigned bits;        /* of a code, 1..8 */
-    uint64_t group;       /* columns per scale: 16 32 64 128 256, or k */
-    uint64_t n_groups;    /* ceil(k / group); the last may be partial */
+    unsigned bits;     /* of a code, 1..8 */
+    uint64_t group;    /* columns per scale: 16 32 64 128 256, or k */
+    uint64_t n_groups; /* ceil(k / group); the last may be partial */
     bool has_table;
     int8_t table[16];
     WOffset offset;
-    int zero;             /* WOFFSET_CONST */
-    DType scale_dtype;    /* F16, BF16 or F32: holds every scale (two-level: every d, dmin) and bias exactly; NONE: no float level */
-    WSub sub;             /* other than NONE: two-level */
-    unsigned sub_bits;    /* WSUB_INT: 4 (Q2_K), 6 or 8; others 8 */
-    uint64_t super;       /* two-level: columns per d: 256, or k (one d per row); 0: d is 1 everywhere */
-    uint64_t n_super;     /* ceil(k / super); 0 when super is */
-    float unit;           /* a power of two; 1/2 for fp4, whose table is twice the value */
-    const uint32_t *perm; /* act-order: canonical column p is column perm[p] of the file: gather activations; or NULL */
-    DType plain;          /* PLAIN: storage type or DTYPE_NONE; FLOAT8: F8_E4M3 or F8_E5M2 */
-    float values[256];    /* value(code), all kinds but PLAIN; fp4's -0 included */
+    int zero; /* WOFFSET_CONST */
+    /* F16, BF16 or F32: holds every scale (two-level: d, dmin) and bias exactly. NONE: no floats. */
+    DType scale_dtype;
+    WSub sub;          /* other than NONE: two-level */
+    unsigned sub_bits; /* WSUB_INT: 4 (Q2_K), 6 or 8; others 8 */
+    uint64_t super; /* two-level: columns per d: 256, or k (one d per row); 0: d is 1 everywhere */
+    uint64_t n_super; /* ceil(k / super); 0 when super is */
+    float unit;       /* a power of two; 1/2 for fp4, whose table is twice the value */
+    /* Act-order: canonical column p is the file's column perm[p]; gather activations so. Or NULL. */
+    const uint32_t *perm;
+    DType plain;       /* PLAIN: storage type or DTYPE_NONE; FLOAT8: F8_E4M3 or F8_E5M2 */
+    float values[256]; /* value(code), all kinds but PLAIN; fp4's -0 included */
 
-    struct WFormStored {  /* how the parts are laid out; for quant/ only */
-        uint64_t group, n_groups;      /* as stored */
-        uint64_t row_bytes;            /* of WEIGHT where rows are contiguous; else 0 */
-        uint64_t stack_rows;           /* rows per stack item (expert), for scales */
-        uint64_t scale_rows;           /* rows of the scale tensor per stack item */
-        uint64_t row_div;              /* scale row = row in stack item / row_div */
+    struct WFormStored {                   /* how the parts are laid out; for quant/ only */
+        uint64_t group, n_groups;          /* as stored */
+        uint64_t row_bytes;                /* of WEIGHT where rows are contiguous; else 0 */
+        uint64_t stack_rows;               /* rows per stack item (expert), for scales */
+        uint64_t scale_rows;               /* rows of the scale tensor per stack item */
+        uint64_t row_div;                  /* scale row = row in stack item / row_div */
         uint64_t row_stride, group_stride; /* of SCALE (and MLX biases), elements */
-        uint64_t global_rows;          /* rows per element of GLOBAL */
-        double global_div;             /* second scale is GLOBAL / global_div, or 1 / GLOBAL if negative */
-        const uint32_t *g_idx;         /* group of each column as stored, or NULL: k / group */
-        const uint32_t *from_group;    /* stored group of a canonical group, or NULL: the same */
-        unsigned per_word;             /* codes per 32-bit word, 0: dense stream */
+        uint64_t global_rows;              /* rows per element of GLOBAL */
+        double global_div;     /* second scale is GLOBAL / global_div, or 1 / GLOBAL if negative */
+        const uint32_t *g_idx; /* group of each column as stored, or NULL: k / group */
+        const uint32_t *from_group; /* stored group of a canonical group, or NULL: the same */
+        unsigned per_word;          /* codes per 32-bit word, 0: dense stream */
         unsigned zero_per_word;
     } stored;
 } WForm;
 
 typedef struct WRows { /* the caller's arrays for n1 - n0 rows; NULL: not wanted */
-    uint8_t *codes;   /* [rows, k], columns in canonical order */
-    float *scale;     /* [rows, n_groups], levels and unit multiplied, rounded once */
-    int16_t *zero;    /* [rows, n_groups]; CONST: filled with wf.zero; BIAS: zeros */
-    float *bias;      /* [rows, n_groups]; zeros unless WOFFSET_BIAS */
-    float *d;         /* [rows, n_super] two-level only, like the rest */
-    float *dmin;      /* [rows, n_super] */
-    uint8_t *sub;     /* [rows, n_groups] */
-    uint8_t *sub_min; /* [rows, n_groups] */
+    uint8_t *codes;    /* [rows, k], columns in canonical order */
+    float *scale;      /* [rows, n_groups], levels and unit multiplied, rounded once */
+    int16_t *zero;     /* [rows, n_groups]; CONST: filled with wf.zero; BIAS: zeros */
+    float *bias;       /* [rows, n_groups]; zeros unless WOFFSET_BIAS */
+    float *d;          /* [rows, n_super] two-level only, like the rest */
+    float *dmin;       /* [rows, n_super] */
+    uint8_t *sub;      /* [rows, n_groups] */
+    uint8_t *sub_min;  /* [rows, n_groups] */
 } WRows;
 
-/* Checks the parts against each other and against n, k, bits, group; ERR_CORRUPT or ERR_UNSUPPORTED names the part. Needs
- * the bytes of G_IDX; those of the others only later. perm lives in the arena. Also sets m's 0 fields. */
+/* Checks the parts against each other and against n, k, bits, group; ERR_CORRUPT or
+ * ERR_UNSUPPORTED names the part. Needs the bytes of G_IDX; those of the others only later. perm
+ * lives in the arena. Also sets m's 0 fields. */
 bool wform_init(WForm *wf, QMatrix *m, Arena *a, Err *err) MUST_CHECK;
 /* Rows [n0, n1); not for WFORM_PLAIN. ERR_CORRUPT if a part does not hold the bytes. Any thread. */
-bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out, Err *err) MUST_CHECK;
-/* The bytes of a part that rows [n0, n1) need: for reading piece by piece. A part that is not there: 0 bytes. */
-void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1, uint64_t *from, uint64_t *n_bytes);
+bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out,
+                Err *err) MUST_CHECK;
+/* The bytes of a part that rows [n0, n1) need: for reading piece by piece. A part that is not
+ * there: 0 bytes. */
+void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1,
+                uint64_t *from, uint64_t *n_bytes);
 double wform_widen(WSub sub, uint8_t b);
 
 #endif

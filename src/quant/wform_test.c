@@ -1,5 +1,6 @@
-/* The weight form where the golden vectors do not reach: older and rarer layouts, expert stacks, odd groups, and parts that
- * lie about each other. Expected values are computed here from the formula, element by element. */
+/* The weight form where the golden vectors do not reach: older and rarer layouts, expert stacks,
+ * odd groups, and parts that lie about each other. Expected values are computed here from the
+ * formula, element by element. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,12 +52,15 @@ static void put_bits(uint32_t *words, uint64_t bit, unsigned v) {
     if (bit % 32 && v >> (32 - bit % 32)) words[bit / 32 + 1] |= v >> (32 - bit % 32);
 }
 
-static unsigned code_of(uint64_t n, uint64_t k, unsigned bits) { return (unsigned)(n * 7 + k * 5 + k / 9) % (1u << bits); }
+static unsigned code_of(uint64_t n, uint64_t k, unsigned bits) {
+    return (unsigned)(n * 7 + k * 5 + k / 9) % (1u << bits);
+}
 
 /* compressed-tensors, `per` codes per word (0: dense), scales f32 [n, groups]. */
 static QMatrix ct_matrix(uint64_t n, uint64_t k, unsigned bits, unsigned group, unsigned per) {
     memset(&parts, 0, sizeof parts);
-    uint64_t words = per ? (k + per - 1) / per : (k * bits + 31) / 32, groups = (k + group - 1) / group;
+    uint64_t words = per ? (k + per - 1) / per : (k * bits + 31) / 32,
+             groups = (k + group - 1) / group;
     assert_true(n * words <= MAX && n * groups <= MAX && n * k <= MAX);
     for (uint64_t i = 0; i < n * k; i++) {
         uint64_t r = i / k, c = i % k, bit = per ? c / per * 32 + c % per * bits : c * bits;
@@ -73,9 +77,11 @@ static void expect_ct(const QMatrix *m, const int *zero_of_row) {
     uint64_t groups = (m->k + m->group - 1) / m->group;
     for (uint64_t i = 0; i < m->n * m->k; i++) {
         uint64_t n = i / m->k, k = i % m->k;
-        int code = (int)code_of(n, k, m->bits), zero = zero_of_row ? zero_of_row[n] : 1 << (m->bits - 1);
+        int code = (int)code_of(n, k, m->bits),
+            zero = zero_of_row ? zero_of_row[n] : 1 << (m->bits - 1);
         float want = parts.scales[n * groups + k / m->group] * (float)(code - zero);
-        if (parts.got[i] != want) fail_msg("[%d, %d] is %g, not %g", (int)n, (int)k, (double)parts.got[i], (double)want);
+        if (parts.got[i] != want)
+            fail_msg("[%d, %d] is %g, not %g", (int)n, (int)k, (double)parts.got[i], (double)want);
     }
 }
 
@@ -87,8 +93,10 @@ static void test_ct_widths_layouts_and_groups(void **state) {
             decode_and_check_form(&m);
             expect_ct(&m, NULL);
         }
-    static const struct { unsigned k, group, kernel_group; } groups[] = {
-        {192, 48, 16}, {192, 96, 32}, {1024, 512, 256}, {100, 32, 32}, {200, 64, 64}, {192, 192, 192}};
+    static const struct {
+        unsigned k, group, kernel_group;
+    } groups[] = {{192, 48, 16}, {192, 96, 32}, {1024, 512, 256},
+                  {100, 32, 32}, {200, 64, 64}, {192, 192, 192}};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         QMatrix m = ct_matrix(3, groups[i].k, 4, groups[i].group, 0);
         decode_and_check_form(&m);
@@ -122,13 +130,15 @@ static void test_ct_zero_points_in_both_types(void **state) {
         QMatrix m = ct_matrix(8, 128, bits, 64, 0);
         for (int n = 0; n < 8; n++) {
             zeros[n] = (n * 3 + 1) % (1 << bits);
-            for (int g = 0; g < 2; g++) parts.zeros8[n * 2 + g] = (int8_t)(zeros[n] - (1 << (bits - 1)));
+            for (int g = 0; g < 2; g++)
+                parts.zeros8[n * 2 + g] = (int8_t)(zeros[n] - (1 << (bits - 1)));
         }
         m.part[QPART_ZERO] = part2(DTYPE_I8, 8, 2, parts.zeros8);
         decode_and_check_form(&m);
         expect_ct(&m, zeros);
         uint64_t rows = (8 * bits + 31) / 32;
-        for (uint64_t n = 0; n < 8; n++) { /* down the columns: word w of group g at zeros[w * 2 + g] */
+        for (uint64_t n = 0; n < 8;
+             n++) { /* down the columns: word w of group g at zeros[w * 2 + g] */
             uint32_t column[3] = {0};
             put_bits(column, n * bits, (unsigned)zeros[n]);
             for (uint64_t w = 0; w < rows; w++)
@@ -162,10 +172,12 @@ static void test_g_idx(void **state) {
         assert_true(parts.got[128 + wf.perm[p]] ==
                     parts.scales[4 + p / 32] * (float)((int)code_of(1, wf.perm[p], 4) - 8));
 
-    for (uint32_t k = 0; k < 128; k++) parts.g_idx[k] = k < 48 ? 2 : k < 64 ? 0 : 3; /* uneven, one group empty */
+    for (uint32_t k = 0; k < 128; k++)
+        parts.g_idx[k] = k < 48 ? 2 : k < 64 ? 0 : 3; /* uneven, one group empty */
     decode_and_check_form(&m);
     assert_int_equal(form_of(m, &a).group, 16);
-    for (uint32_t k = 0; k < 128; k++) parts.g_idx[k] = k < 33 ? 1 : 0; /* no run of 16: decode only */
+    for (uint32_t k = 0; k < 128; k++)
+        parts.g_idx[k] = k < 33 ? 1 : 0; /* no run of 16: decode only */
     assert_int_equal(form_of(m, &a).kind, WFORM_PLAIN);
     assert_true(decode_matrix(&m, 0, 3, parts.got, &err));
     assert_true(parts.got[40] == parts.scales[0] * (float)((int)code_of(0, 40, 4) - 8));
@@ -232,13 +244,15 @@ static void test_bitnet_rows_not_in_fours(void **state) {
     memset(&parts, 0, sizeof parts);
     float scale = 4;
     for (unsigned n = 0; n < 6; n++) /* ceil(6 / 4) = 2 packed rows of 3 columns */
-        for (unsigned k = 0; k < 3; k++) parts.bytes[n % 2 * 3 + k] |= (uint8_t)((n + k) % 3 << 2 * (n / 2));
+        for (unsigned k = 0; k < 3; k++)
+            parts.bytes[n % 2 * 3 + k] |= (uint8_t)((n + k) % 3 << 2 * (n / 2));
     QMatrix m = {.format = QFORMAT_BITNET, .n = 6, .k = 3};
     m.part[QPART_WEIGHT] = part2(DTYPE_U8, 2, 3, parts.bytes);
     m.part[QPART_SCALE] = part1(DTYPE_F32, 1, &scale);
     decode_and_check_form(&m);
     for (int n = 0; n < 6; n++)
-        for (int k = 0; k < 3; k++) assert_true(parts.got[n * 3 + k] == (float)((n + k) % 3 - 1) / 4);
+        for (int k = 0; k < 3; k++)
+            assert_true(parts.got[n * 3 + k] == (float)((n + k) % 3 - 1) / 4);
 }
 
 static void test_bnb_double_quantization_and_wide_blocks(void **state) {
@@ -251,7 +265,11 @@ static void test_bnb_double_quantization_and_wide_blocks(void **state) {
     for (int i = 0; i < 8; i++) absmax[i] = (uint8_t)(i * 30);
     for (int i = 0; i < 256; i++) parts.bytes[i] = (uint8_t)(i * 7);
     for (unsigned k = 32; k <= 128; k *= 2) { /* a block spans two rows, one row, half a row */
-        QMatrix m = {.format = QFORMAT_BNB_NF4, .n = 512 / k, .k = k, .bnb_nested_block = 4, .bnb_nested_offset = 0.5f};
+        QMatrix m = {.format = QFORMAT_BNB_NF4,
+                     .n = 512 / k,
+                     .k = k,
+                     .bnb_nested_block = 4,
+                     .bnb_nested_offset = 0.5f};
         m.part[QPART_WEIGHT] = part2(DTYPE_U8, 256, 1, parts.bytes);
         m.part[QPART_SCALE] = part1(DTYPE_U8, 8, absmax);
         m.part[QPART_TABLE] = part1(DTYPE_F32, 16, table);
@@ -281,10 +299,32 @@ static void test_gguf_nvfp4_second_scale_per_expert(void **state) {
     assert_true(parts.got[0] == 3 && parts.got[127] == 3 && parts.got[128] == 5);
 }
 
-/* Every way in which one part can be wrong, for a valid matrix of each format: an error, no crash, and a message. */
+/* Blocks with a d of their own have no second scale: taken for one, it would give d another shape.
+ * (Found by fuzzing.) */
+static void test_second_scale_only_for_nvfp4(void **state) {
+    (void)state;
+    static const DType types[] = {DTYPE_Q4_K, DTYPE_MXFP4, DTYPE_Q4_0, DTYPE_F16, DTYPE_F8_E4M3};
+    float one = 1;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const uint64_t shape[2] = {2, 256};
+        QMatrix m = {.format = QFORMAT_ROWS, .n = 2, .k = 256};
+        m.part[QPART_WEIGHT] = qpart_of(types[i], 2, shape, parts.bytes, 0);
+        m.part[QPART_GLOBAL] = part1(DTYPE_F32, 1, &one);
+        Arena a = {0};
+        Err err = {0};
+        WForm wf;
+        assert_false(wform_init(&wf, &m, &a, &err));
+        assert_int_equal(err.kind, ERR_UNSUPPORTED);
+        arena_deinit(&a);
+    }
+}
+
+/* Every way in which one part can be wrong, for a valid matrix of each format: an error, no crash,
+ * and a message. */
 static void expect_bad(const QMatrix *m, const char *what) {
     Err err = {0};
-    if (decode_matrix(m, 0, m->n, parts.got, &err)) fail_msg("%s, %s: accepted", qformat_name(m->format), what);
+    if (decode_matrix(m, 0, m->n, parts.got, &err))
+        fail_msg("%s, %s: accepted", qformat_name(m->format), what);
     assert_true(err.kind == ERR_CORRUPT || err.kind == ERR_UNSUPPORTED || err.kind == ERR_LIMIT);
     assert_true(err.msg[0] != 0);
 }
@@ -396,8 +436,10 @@ static void test_inference(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         QMatrix m = all[i];
         m.group = 0;
-        if (m.format == QFORMAT_MLX_AFFINE) m.k = 0;
-        else m.bits = 0;
+        if (m.format == QFORMAT_MLX_AFFINE)
+            m.k = 0;
+        else
+            m.bits = 0;
         m.n = 0;
         if (m.format == QFORMAT_CT_NVFP4 || m.format == QFORMAT_AWQ) m.k = 0;
         WForm wf = form_of(m, &a);
@@ -426,12 +468,19 @@ static void test_out_of_memory_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ct_widths_layouts_and_groups), cmocka_unit_test(test_groups_of_eight_have_no_form),
-        cmocka_unit_test(test_ct_zero_points_in_both_types), cmocka_unit_test(test_g_idx),
-        cmocka_unit_test(test_gptq_zero_points), cmocka_unit_test(test_fp8_stacks_and_power_of_two_scales),
-        cmocka_unit_test(test_bitnet_rows_not_in_fours), cmocka_unit_test(test_bnb_double_quantization_and_wide_blocks),
-        cmocka_unit_test(test_gguf_nvfp4_second_scale_per_expert), cmocka_unit_test(test_parts_that_lie),
-        cmocka_unit_test(test_inference), cmocka_unit_test(test_out_of_memory_is_an_error),
+        cmocka_unit_test(test_ct_widths_layouts_and_groups),
+        cmocka_unit_test(test_groups_of_eight_have_no_form),
+        cmocka_unit_test(test_ct_zero_points_in_both_types),
+        cmocka_unit_test(test_g_idx),
+        cmocka_unit_test(test_gptq_zero_points),
+        cmocka_unit_test(test_fp8_stacks_and_power_of_two_scales),
+        cmocka_unit_test(test_bitnet_rows_not_in_fours),
+        cmocka_unit_test(test_bnb_double_quantization_and_wide_blocks),
+        cmocka_unit_test(test_gguf_nvfp4_second_scale_per_expert),
+        cmocka_unit_test(test_second_scale_only_for_nvfp4),
+        cmocka_unit_test(test_parts_that_lie),
+        cmocka_unit_test(test_inference),
+        cmocka_unit_test(test_out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("wform", tests, NULL, NULL);
 }
