@@ -271,19 +271,28 @@ static bool open_gguf(Checkpoint *ck, const char *path, Err *err) {
     return true;
 }
 
-/* A directory without config.json may hold a GGUF instead: one file, or one split set. NULL: it
- * does not. */
-static const char *sole_gguf(const Str *names, size_t n_names) {
-    const char *found = NULL;
+/* A directory may hold a GGUF instead of safetensors with their config.json: one file, or one split
+ * set. *out stays NULL if it does not; several are an error, since any choice would be a guess. */
+static bool sole_gguf(const Checkpoint *ck, const Str *names, size_t n_names, const char **out,
+                      Err *err) {
+    bool config = ckpt_has_name(names, n_names, "config.json"), safetensors = false;
+    for (size_t i = 0; i < n_names; i++) {
+        safetensors |= str_find(names[i], STR(".safetensors"), 0) != STR_NPOS;
+    }
+    if (config && safetensors) return true;
     for (size_t i = 0; i < n_names; i++) {
         Str stem;
         uint64_t no, count;
         if (!str_ends(names[i], STR(".gguf")) || str_starts(names[i], STR("mmproj"))) continue;
         if (split_name(names[i], &stem, &no, &count) && no != 1) continue;
-        if (found) return NULL;
-        found = names[i].p;
+        if (*out) {
+            return err_set(err, ERR_INPUT,
+                           STR_F " holds several models, %s and %s among them: give one",
+                           STR_A(ck->dir), *out, names[i].p);
+        }
+        *out = names[i].p;
     }
-    return found;
+    return true;
 }
 
 static bool open_dir(Checkpoint *ck, Err *err) {
@@ -293,9 +302,9 @@ static bool open_dir(Checkpoint *ck, Err *err) {
     CkptIndex index = {0};
     char path[MAX_PATH];
     bool ok = os_list_dir(ck->dir.p, &scratch, &names, &n_names, err);
-    const char *gguf =
-        ok && !ckpt_has_name(names, n_names, "config.json") ? sole_gguf(names, n_names) : NULL;
-    if (gguf) {
+    const char *gguf = NULL;
+    ok = ok && sole_gguf(ck, names, n_names, &gguf, err);
+    if (ok && gguf) {
         ok = join(ck, gguf, path, err) && open_gguf(ck, path, err);
     } else if (ok) {
         ok = read_configs(ck, names, n_names, err) &&

@@ -1,6 +1,6 @@
 /* checkpoint.h: what lies at a path. A directory with config.json and safetensors (one file, or
- * shards with an index), a .gguf file (or the first of a split set), or a directory without
- * config.json that holds just one of those. Opening reads headers only: metadata, tensor table,
+ * shards with an index), a .gguf file (or the first of a split set), or a directory that
+ * holds just one of those. Opening reads headers only: metadata, tensor table,
  * names of the other files. Nothing is allocated on a file's word: every size is checked against
  * the file's length first.
  *

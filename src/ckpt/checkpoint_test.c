@@ -243,6 +243,12 @@ static void split_gguf(void **state) {
     checkpoint_close(ck);
     open_fails(fx_path(dir, "m-00002-of-00003.gguf"), ERR_INPUT,
                "part 2 of 3, the first part is needed");
+    put("config.json", "{}"); /* one beside it says nothing about safetensors */
+    put("mmproj-m.gguf", "");
+    ck = open_ok(dir);
+    checkpoint_close(ck);
+    put("other.gguf", "");
+    open_fails(dir, ERR_INPUT, "several models, m-00001-of-00003.gguf and other.gguf");
     put_part("m-00002-of-00003.gguf", 2, 3, 3, "b");
     open_fails(first, ERR_CORRUPT, "says it is part 3 of 3, by its name it is part 2");
     put_part("m-00002-of-00003.gguf", 1, 3, 3, "a");

@@ -23,8 +23,9 @@ enum {
     GGUF_MAX_KEYS = 1 << 16,
     GGUF_MAX_TENSORS = 1 << 20,
     GGUF_MAX_DIMS = 4,
-    GGUF_MAX_NAME = 65535, /* bytes of a key or tensor name */
-    GGUF_MAX_NESTING = 4,  /* arrays in arrays */
+    GGUF_MAX_KEY = 65535, /* bytes */
+    GGUF_MAX_NAME = 63,   /* of a tensor, bytes; the format's own limit */
+    GGUF_MAX_NESTING = 4, /* arrays in arrays */
     GGUF_MAX_ALIGNMENT = 1 << 20
 };
 

@@ -231,22 +231,40 @@ static void no_memory_is_an_error(void **state) {
     }
 }
 
+static void holes_are_refused(void **state) {
+    (void)state;
+    GgufFixture f = {0};
+    Gguf *g;
+    Err err = {0};
+    fx_tensor(&f, "a", 0, 8, 0);
+    for (int i = 0; i < 32; i++) buf_putc(&f.data, 0);
+    fx_tensor(&f, "b", 0, 8, 0);
+    assert_true(fx_gguf_write(&f, fx_path(dir, "hole.gguf")));
+    assert_false(gguf_open(fx_path(dir, "hole.gguf"), &g, &err));
+    assert_non_null(strstr(err.msg, "tensor b has offset 64, the one before it ends at 32"));
+}
+
 static void names_have_a_limit(void **state) {
     (void)state;
     GgufFixture f = {0};
     Gguf *g = NULL;
     Err err = {0};
-    char *name = mem_calloc(GGUF_MAX_NAME + 2, 1);
-    memset(name, 'x', GGUF_MAX_NAME + 1);
+    char *name = mem_calloc(GGUF_MAX_KEY + 2, 1);
+    memset(name, 'x', GGUF_MAX_KEY + 1);
     fx_key_u32(&f, name, 1);
     assert_true(fx_gguf_write(&f, fx_path(dir, "long.gguf")));
     assert_false(gguf_open(fx_path(dir, "long.gguf"), &g, &err));
     assert_int_equal(err.kind, ERR_LIMIT);
-    name[GGUF_MAX_NAME] = 0;
+    name[GGUF_MAX_KEY] = 0;
     fx_key_u32(&f, name, 1);
     assert_true(fx_gguf_write(&f, fx_path(dir, "long.gguf")) &&
                 gguf_open(fx_path(dir, "long.gguf"), &g, &err));
     gguf_close(g);
+    name[GGUF_MAX_NAME + 1] = 0;
+    fx_tensor(&f, name, 0, 8, 0);
+    assert_true(fx_gguf_write(&f, fx_path(dir, "long.gguf")));
+    assert_false(gguf_open(fx_path(dir, "long.gguf"), &g, &err));
+    assert_non_null(strstr(err.msg, "tensor name has 64 bytes, at most 63"));
     mem_free(name);
 }
 
@@ -255,7 +273,7 @@ int main(void) {
         cmocka_unit_test(scalars_of_every_width),  cmocka_unit_test(arrays_of_every_kind),
         cmocka_unit_test(tensors_are_placed),      cmocka_unit_test(long_metadata_grows),
         cmocka_unit_test(cut_anywhere_is_refused), cmocka_unit_test(no_memory_is_an_error),
-        cmocka_unit_test(names_have_a_limit),
+        cmocka_unit_test(holes_are_refused),       cmocka_unit_test(names_have_a_limit),
     };
     if (!mkdtemp(dir)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,10 @@ static void round_trip(Str text, const JsonOptions *opt) {
     Buf first = {0}, second = {0};
     if (json_parse(text, opt, &a, &doc, &err)) {
         write_tree(doc, &first, 2);
-        bool readable = json_parse(buf_str(&first), opt, &a, &again, &err);
+        JsonOptions keep =
+            *opt; /* half surrogate pairs are written alike, names may now be equal */
+        keep.dup = JSON_DUP_KEEP;
+        bool readable = json_parse(buf_str(&first), &keep, &a, &again, &err);
         if (!readable) abort();
         write_tree(again, &second, 2);
         if (!str_eq(buf_str(&first), buf_str(&second))) abort();
