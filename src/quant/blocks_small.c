@@ -61,7 +61,7 @@ void block_unpack_mxfp4(const uint8_t *b, uint8_t *codes, BlockScales *s) {
 
 void block_unpack_nvfp4(const uint8_t *b, uint8_t *codes, BlockScales *s) {
     for (int g = 0; g < 4; g++) {
-        uint8_t e = b[g] & 0x7F; /* ggml reads the scale as unsigned, and its NaN as 0 */
+        uint8_t e = b[g] & 0x7F; /* the sign is ignored, a NaN reads as 0 */
         s->sub[g] = e == 0x7F ? 0 : e;
         split_nibbles(b + 4 + 8 * g, 8, codes + 16 * g);
     }

@@ -45,7 +45,6 @@ typedef enum WSub {
     WSUB_NONE,
     WSUB_INT,      /* int8 */
     WSUB_E4M3,     /* fp_e4m3_to_f32 */
-    WSUB_UE4M3,    /* GGUF's NVFP4: the same without sign and NaN, 0x7F is 480 */
     WSUB_E8M0,     /* 2^(b-127), 255 is NaN */
     WSUB_E8M0_GGML /* 2^(b-127), 255 is 2^128 (times unit 1/2) */
 } WSub;
