@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-enum { LANES = 16, SCAN_BLOCK = 4096, WORK_VOCAB_MAX = 1 << 24 };
+enum { LANES = 16, BLOCK = 64, SCAN_BLOCK = 4096, WORK_VOCAB_MAX = 1 << 24 };
 enum { TOP_K_HEAP = 256 }; /* above it the radix walk is cheaper */
 
 bool sample_work_init(SampleWork *w, uint32_t n_vocab, Err *err) {
@@ -39,32 +39,67 @@ void sample_work_deinit(SampleWork *w) {
     *w = (SampleWork){0};
 }
 
-/* ---- scanning ---- */
+/* ---- scanning: vectors of four, which every machine has; several at a time to hide the latency of each ---- */
 
-/* Largest of a run. Written in lanes so that the compiler vectorises it without being allowed to
- * reorder float maths. */
-static float run_max(const float *x, size_t n) {
-    float lane[LANES];
-    for (int j = 0; j < LANES; j++) lane[j] = -INFINITY;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
-    float max = -INFINITY;
-    for (; i < n; i++) max = x[i] > max ? x[i] : max;
-    for (int j = 0; j < LANES; j++) max = lane[j] > max ? lane[j] : max;
-    return max;
+typedef float Floats __attribute__((vector_size(16)));
+typedef int32_t Ints __attribute__((vector_size(16)));
+typedef uint32_t Unsigned __attribute__((vector_size(16)));
+
+static inline Floats load(const float *x) {
+    Floats v;
+    memcpy(&v, x, sizeof v);
+    return v;
 }
 
-/* True if a value is NaN or +inf: as integers without sign these are the ones at and above
- * 0x7F800000. */
-static bool run_has_bad(const float *x, size_t n) {
-    uint32_t bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t u;
-        memcpy(&u, x + i, 4);
-        bad |= (uint32_t)((u & 0x7FFFFFFFu) >= 0x7F800000u) & (uint32_t)(u != 0xFF800000u);
+static inline bool any(Ints mask) {
+    uint64_t half[2];
+    memcpy(half, &mask, sizeof half);
+    return (half[0] | half[1]) != 0;
+}
+
+static inline Floats larger(Floats a, Floats b) {
+    Ints more = a > b;
+    return (Floats)((more & (Ints)a) | (~more & (Ints)b));
+}
+
+/* Sets lanes that are NaN or +inf. With 0x00800000 added to the bits these, and -inf as 0, are the ones without exponent. */
+static inline Ints bad_lanes(Floats v) {
+    Ints sum = (Ints)((Unsigned)v + 0x00800000u); /* wraps, so unsigned */
+    return ((sum & 0x7F800000) == 0) & (sum != 0);
+}
+
+/* Largest of a run; *bad if a value is NaN or +inf. */
+static float run_max(const float *x, size_t n, bool *bad) {
+    const Floats least = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    Floats m0 = least, m1 = least, m2 = least, m3 = least;
+    Ints wrong = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        Floats v0 = load(x + i), v1 = load(x + i + 4), v2 = load(x + i + 8), v3 = load(x + i + 12);
+        m0 = larger(v0, m0);
+        m1 = larger(v1, m1);
+        m2 = larger(v2, m2);
+        m3 = larger(v3, m3);
+        wrong |= bad_lanes(v0) | bad_lanes(v1) | bad_lanes(v2) | bad_lanes(v3);
     }
-    return bad != 0;
+    for (; i < n; i++) {
+        Floats v = {x[i], -INFINITY, -INFINITY, -INFINITY};
+        m0 = larger(v, m0);
+        wrong |= bad_lanes(v);
+    }
+    m0 = larger(larger(m0, m1), larger(m2, m3));
+    float most = m0[0];
+    for (int j = 1; j < 4; j++) most = m0[j] > most ? m0[j] : most;
+    *bad = any(wrong);
+    return most;
+}
+
+/* Whether one of BLOCK values is at least least (or, if above, greater). */
+static inline bool block_reaches(const float *x, float least, bool above) {
+    const Floats edge = {least, least, least, least};
+    Ints hit = {0};
+    for (int i = 0; i < BLOCK; i += 4) hit |= above ? load(x + i) > edge : load(x + i) >= edge;
+    return any(hit);
 }
 
 bool cands_scan(const float *logit, size_t n, float *max, uint32_t *at) {
@@ -73,12 +108,13 @@ bool cands_scan(const float *logit, size_t n, float *max, uint32_t *at) {
     size_t best = 0;
     for (size_t i = 0; i < n; i += SCAN_BLOCK) {
         size_t len = n - i < SCAN_BLOCK ? n - i : SCAN_BLOCK;
-        if (run_has_bad(logit + i, len)) {
+        bool bad;
+        float m = run_max(logit + i, len, &bad);
+        if (bad) {
             while (!isnan(logit[i]) && logit[i] != INFINITY) i++;
             *at = (uint32_t)i;
             return false;
         }
-        float m = run_max(logit + i, len);
         if (m > *max) {
             *max = m;
             best = i;
@@ -108,9 +144,9 @@ static void become(Cands *c, SampleWork *w, size_t n) {
 
 void cands_above(Cands *c, SampleWork *w, float least) {
     size_t n = 0, i = 0;
-    for (; i + LANES <= c->n; i += LANES) {
-        if (!(run_max(c->logit + i, LANES) >= least)) continue;
-        for (size_t j = i; j < i + LANES; j++)
+    for (; i + BLOCK <= c->n; i += BLOCK) {
+        if (!block_reaches(c->logit + i, least, false)) continue;
+        for (size_t j = i; j < i + BLOCK; j++)
             if (c->logit[j] >= least && c->logit[j] > -INFINITY) take(c, w, j, n++);
     }
     for (; i < c->n; i++)
@@ -122,14 +158,19 @@ void cands_compact(Cands *c, SampleWork *w) {
     if (!c->id) cands_above(c, w, -INFINITY);
 }
 
-void cands_find_max(Cands *c) { c->max = run_max(c->logit, c->n); }
+void cands_find_max(Cands *c) {
+    bool bad;
+    c->max = run_max(c->logit, c->n, &bad);
+}
 
+/* Here and in keep_edge which entries stay is a coin toss to the branch predictor, so each is written and n alone decides. */
 void cands_keep_heavy(Cands *c, SampleWork *w, float least) {
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++) {
-        if (!(w->weight[i] >= least)) continue;
-        w->weight[n] = w->weight[i];
-        take(c, w, i, n++);
+        float weight = w->weight[i];
+        w->weight[n] = weight;
+        take(c, w, i, n);
+        n += weight >= least;
     }
     become(c, w, n);
 }
@@ -162,18 +203,15 @@ static size_t heap_best(const float *x, size_t n, size_t k, uint64_t heap[CANDS_
     if (k > n) k = n;
     for (size_t i = 0; i < k; i++) heap[i] = rank_of(x[i], i);
     for (size_t i = k / 2; i-- > 0;) heap_sink(heap, k, i);
-    for (size_t i = k; i < n;) {
-        size_t len = n - i < LANES ? n - i : LANES;
-        float least = x[rank_index(heap[0])];
-        if (run_max(x + i, len) > least) {
-            for (size_t j = i; j < i + len; j++) {
-                uint64_t r = rank_of(x[j], j);
-                if (r <= heap[0]) continue;
-                heap[0] = r;
-                heap_sink(heap, k, 0);
-            }
+    for (size_t i = k; i < n; i += BLOCK) {
+        size_t end = n - i < BLOCK ? n : i + BLOCK;
+        if (end - i == BLOCK && !block_reaches(x + i, x[rank_index(heap[0])], true)) continue;
+        for (size_t j = i; j < end; j++) {
+            uint64_t r = rank_of(x[j], j);
+            if (r <= heap[0]) continue;
+            heap[0] = r;
+            heap_sink(heap, k, 0);
         }
-        i += len;
     }
     for (size_t m = k; m > 1; m--) { /* heap sort: the smallest goes last */
         uint64_t t = heap[0];
@@ -246,9 +284,14 @@ static void keep_edge(Cands *c, SampleWork *w, const float *key, Edge e) {
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++) {
         uint32_t k = cands_key(key[i]);
-        if (k < e.key || (k == e.key && e.n_equal == 0) || c->logit[i] == -INFINITY) continue;
-        if (k == e.key) e.n_equal--;
-        take(c, w, i, n++);
+        bool stays = k > e.key;
+        if (k == e.key && e.n_equal > 0) {
+            e.n_equal--;
+            stays = true;
+        }
+        stays &= c->logit[i] > -INFINITY;
+        take(c, w, i, n);
+        n += stays;
     }
     become(c, w, n);
 }
