@@ -1,8 +1,7 @@
 /* checkpoint.h: what lies at a path. A directory with config.json and safetensors (one file, or
- * shards with an index), a .gguf file (or the first of a split set), or a directory that
- * holds just one of those. Opening reads headers only: metadata, tensor table,
- * names of the other files. Nothing is allocated on a file's word: every size is checked against
- * the file's length first.
+ * shards with an index), a .gguf file (or the first of a split set), or a directory that holds just
+ * one of those. Opening reads headers only: metadata, tensor table, names of the other files.
+ * Nothing is allocated on a file's word: every size is checked against the file's length first.
  *
  *     Checkpoint *ck;
  *     if (!checkpoint_open(path, &ck, err)) return false;
