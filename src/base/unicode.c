@@ -3,8 +3,7 @@
 #include "base/unicode_tab.h"
 #include "base/utf8.h"
 
-static bool in_ranges(const UnicodeRange *r, size_t n, uint32_t cp)
-{
+static bool in_ranges(const UnicodeRange *r, size_t n, uint32_t cp) {
     size_t lo = 0;
     while (n > 0) {
         size_t half = n / 2;
@@ -19,37 +18,39 @@ static bool in_ranges(const UnicodeRange *r, size_t n, uint32_t cp)
     return false;
 }
 
-UnicodeCategory unicode_category(uint32_t cp)
-{
+UnicodeCategory unicode_category(uint32_t cp) {
     if (cp >= UNICODE_MAX) return UNICODE_CN;
     return (UnicodeCategory)(UNICODE_TAB(category, cp) & UNICODE_TAB_CATEGORY);
 }
 
-bool unicode_is_old(uint32_t cp) { return cp < UNICODE_MAX && (UNICODE_TAB(category, cp) & UNICODE_TAB_OLD) != 0; }
+bool unicode_is_old(uint32_t cp) {
+    return cp < UNICODE_MAX && (UNICODE_TAB(category, cp) & UNICODE_TAB_OLD) != 0;
+}
 
-bool unicode_is_space(uint32_t cp)
-{
+bool unicode_is_space(uint32_t cp) {
     if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13);
-    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202F || cp == 0x205F || cp == 0x3000;
+    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) ||
+           cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
-bool unicode_is_numeric(uint32_t cp)
-{
-    return unicode_is_number(cp) || (cp >= 0x11DE0 && cp <= 0x11DE9); /* the digits that Unicode 17 added */
+bool unicode_is_numeric(uint32_t cp) {
+    return unicode_is_number(cp) ||
+           (cp >= 0x11DE0 && cp <= 0x11DE9); /* the digits that Unicode 17 added */
 }
 
-bool unicode_is_lower(uint32_t cp) { return in_ranges(unicode_islower_ranges, unicode_islower_n_ranges, cp); }
-bool unicode_is_upper(uint32_t cp) { return in_ranges(unicode_isupper_ranges, unicode_isupper_n_ranges, cp); }
+bool unicode_is_lower(uint32_t cp) {
+    return in_ranges(unicode_islower_ranges, unicode_islower_n_ranges, cp);
+}
+bool unicode_is_upper(uint32_t cp) {
+    return in_ranges(unicode_isupper_ranges, unicode_isupper_n_ranges, cp);
+}
 
-bool unicode_is_cased(uint32_t cp)
-{
+bool unicode_is_cased(uint32_t cp) {
     if (cp < 0x80) return (cp | 0x20) >= 'a' && (cp | 0x20) <= 'z';
     return in_ranges(unicode_cased_ranges, unicode_cased_n_ranges, cp);
 }
 
-int unicode_width(uint32_t cp)
-{
+int unicode_width(uint32_t cp) {
     if (cp < 0x20 || (cp >= 0x7F && cp < 0xA0)) return 0;
     if (cp < 0x300) return 1;
     if (in_ranges(unicode_zero_ranges, unicode_zero_n_ranges, cp)) return 0;
@@ -58,8 +59,7 @@ int unicode_width(uint32_t cp)
 
 uint8_t unicode_script(uint32_t cp) { return cp < UNICODE_MAX ? UNICODE_TAB(script, cp) : 0; }
 
-static const UnicodeCase *case_find(const UnicodeCase *c, size_t n, uint32_t cp)
-{
+static const UnicodeCase *case_find(const UnicodeCase *c, size_t n, uint32_t cp) {
     size_t lo = 0;
     while (n > 0) {
         size_t half = n / 2;
@@ -74,8 +74,7 @@ static const UnicodeCase *case_find(const UnicodeCase *c, size_t n, uint32_t cp)
     return NULL;
 }
 
-static size_t case_map(const UnicodeCase *c, uint32_t cp, uint32_t out[3])
-{
+static size_t case_map(const UnicodeCase *c, uint32_t cp, uint32_t out[3]) {
     if (!c) {
         out[0] = cp;
         return 1;
@@ -84,8 +83,7 @@ static size_t case_map(const UnicodeCase *c, uint32_t cp, uint32_t out[3])
     return c->n;
 }
 
-size_t unicode_lower(uint32_t cp, uint32_t out[3])
-{
+size_t unicode_lower(uint32_t cp, uint32_t out[3]) {
     if (cp < 0x80) {
         out[0] = cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
         return 1;
@@ -93,8 +91,7 @@ size_t unicode_lower(uint32_t cp, uint32_t out[3])
     return case_map(case_find(unicode_lower_cases, unicode_lower_n_cases, cp), cp, out);
 }
 
-size_t unicode_upper(uint32_t cp, uint32_t out[3])
-{
+size_t unicode_upper(uint32_t cp, uint32_t out[3]) {
     if (cp < 0x80) {
         out[0] = cp >= 'a' && cp <= 'z' ? cp - 32 : cp;
         return 1;
@@ -102,20 +99,19 @@ size_t unicode_upper(uint32_t cp, uint32_t out[3])
     return case_map(case_find(unicode_upper_cases, unicode_upper_n_cases, cp), cp, out);
 }
 
-size_t unicode_title(uint32_t cp, uint32_t out[3])
-{
-    const UnicodeCase *c = cp < 0x80 ? NULL : case_find(unicode_title_cases, unicode_title_n_cases, cp);
+size_t unicode_title(uint32_t cp, uint32_t out[3]) {
+    const UnicodeCase *c =
+        cp < 0x80 ? NULL : case_find(unicode_title_cases, unicode_title_n_cases, cp);
     return c ? case_map(c, cp, out) : unicode_upper(cp, out);
 }
 
-static bool is_case_ignorable(uint32_t cp)
-{
+static bool is_case_ignorable(uint32_t cp) {
     return in_ranges(unicode_caseignorable_ranges, unicode_caseignorable_n_ranges, cp);
 }
 
-/* Unicode 3.13: a sigma is final when a cased letter stands before it and none after it, case-ignorables skipped. */
-static bool sigma_is_final(Str s, size_t at, size_t after)
-{
+/* Unicode 3.13: a sigma is final when a cased letter stands before it and none after it,
+ * case-ignorables skipped. */
+static bool sigma_is_final(Str s, size_t at, size_t after) {
     bool cased_before = false;
     for (size_t i = at; i > 0;) {
         do i--;
@@ -135,13 +131,11 @@ static bool sigma_is_final(Str s, size_t at, size_t after)
     return true;
 }
 
-static void put_all(Buf *out, const uint32_t *cps, size_t n)
-{
+static void put_all(Buf *out, const uint32_t *cps, size_t n) {
     for (size_t i = 0; i < n; i++) buf_put_utf8(out, cps[i]);
 }
 
-static void put_lowered(Buf *out, Str s, uint32_t cp, size_t at, size_t after)
-{
+static void put_lowered(Buf *out, Str s, uint32_t cp, size_t at, size_t after) {
     uint32_t m[3];
     if (cp == 0x3A3 && sigma_is_final(s, at, after)) {
         buf_put_utf8(out, 0x3C2);
@@ -152,9 +146,9 @@ static void put_lowered(Buf *out, Str s, uint32_t cp, size_t at, size_t after)
 
 typedef enum CaseMode { CASE_LOWER, CASE_UPPER, CASE_TITLE, CASE_CAPITALIZE } CaseMode;
 
-static void put_cased(Buf *out, Str s, CaseMode mode)
-{
-    bool word_starts = true; /* title: the last character was not cased; capitalize: nothing written yet */
+static void put_cased(Buf *out, Str s, CaseMode mode) {
+    bool word_starts =
+        true; /* title: the last character was not cased; capitalize: nothing written yet */
     for (size_t at = 0; at < s.n;) {
         size_t start = at;
         uint32_t m[3], cp = utf8_next(s, &at);
@@ -163,9 +157,12 @@ static void put_cased(Buf *out, Str s, CaseMode mode)
             word_starts = mode == CASE_TITLE;
             continue;
         }
-        if (mode == CASE_UPPER) put_all(out, m, unicode_upper(cp, m));
-        else if (mode != CASE_LOWER && word_starts) put_all(out, m, unicode_title(cp, m));
-        else put_lowered(out, s, cp, start, at);
+        if (mode == CASE_UPPER)
+            put_all(out, m, unicode_upper(cp, m));
+        else if (mode != CASE_LOWER && word_starts)
+            put_all(out, m, unicode_title(cp, m));
+        else
+            put_lowered(out, s, cp, start, at);
         word_starts = mode == CASE_TITLE && !unicode_is_cased(cp);
     }
 }

@@ -1,6 +1,6 @@
-/* Normalization (UAX 15). Text that no form can change is copied; from the last such character before one that may change,
- * a segment is decomposed, put into canonical order with a counting sort (a run of marks has no length limit) and
- * recomposed. */
+/* Normalization (UAX 15). Text that no form can change is copied; from the last such character
+ * before one that may change, a segment is decomposed, put into canonical order with a counting
+ * sort (a run of marks has no length limit) and recomposed. */
 #include "base/unicode.h"
 
 #include <string.h>
@@ -31,15 +31,14 @@ uint8_t unicode_combining_class(uint32_t cp) { return cp < UNICODE_MAX ? UNICODE
 static bool is_composing(UnicodeForm form) { return form == UNICODE_NFC || form == UNICODE_NFKC; }
 
 /* Not touched by this form, and not touching what stands before it. */
-static bool is_inert(UnicodeForm form, uint32_t cp)
-{
+static bool is_inert(UnicodeForm form, uint32_t cp) {
     if (cp < 0xA0) return true;
     if (cp >= UNICODE_MAX) return true;
-    return (UNICODE_TAB(category, cp) & (form == UNICODE_NFC ? UNICODE_TAB_NFC_MAYBE : UNICODE_TAB_NORM)) == 0;
+    return (UNICODE_TAB(category, cp) &
+            (form == UNICODE_NFC ? UNICODE_TAB_NFC_MAYBE : UNICODE_TAB_NORM)) == 0;
 }
 
-static void segment_push(Segment *g, uint32_t cp)
-{
+static void segment_push(Segment *g, uint32_t cp) {
     if (g->n == g->cap) {
         size_t cap = g->cap ? g->cap * 2 : 64;
         uint32_t *p = mem_resize_array(g->cps, cap, 2 * sizeof *p);
@@ -54,8 +53,7 @@ static void segment_push(Segment *g, uint32_t cp)
     g->cps[g->n++] = cp;
 }
 
-static const UnicodeDecomp *decomp_find(uint32_t cp)
-{
+static const UnicodeDecomp *decomp_find(uint32_t cp) {
     size_t lo = 0, n = unicode_n_decomps;
     while (n > 0) {
         size_t half = n / 2;
@@ -70,8 +68,7 @@ static const UnicodeDecomp *decomp_find(uint32_t cp)
     return NULL;
 }
 
-static void segment_push_decomposed(Segment *g, uint32_t cp, bool compat)
-{
+static void segment_push_decomposed(Segment *g, uint32_t cp, bool compat) {
     if (cp >= HANGUL_S && cp < HANGUL_S + HANGUL_N_S) {
         uint32_t i = cp - HANGUL_S, t = i % HANGUL_N_T;
         segment_push(g, HANGUL_L + i / (HANGUL_N_V * HANGUL_N_T));
@@ -79,7 +76,8 @@ static void segment_push_decomposed(Segment *g, uint32_t cp, bool compat)
         if (t) segment_push(g, HANGUL_T + t);
         return;
     }
-    const UnicodeDecomp *d = cp < UNICODE_MAX && (UNICODE_TAB(category, cp) & UNICODE_TAB_NORM) ? decomp_find(cp) : NULL;
+    const UnicodeDecomp *d =
+        cp < UNICODE_MAX && (UNICODE_TAB(category, cp) & UNICODE_TAB_NORM) ? decomp_find(cp) : NULL;
     size_t n = d ? (compat ? d->n_compat : d->n_canon) : 0;
     if (n == 0) {
         segment_push(g, cp);
@@ -90,8 +88,7 @@ static void segment_push_decomposed(Segment *g, uint32_t cp, bool compat)
 }
 
 /* Sorts cps[from..to), all non-starters, by combining class; stable. */
-static void segment_sort_marks(Segment *g, size_t from, size_t to)
-{
+static void segment_sort_marks(Segment *g, size_t from, size_t to) {
     bool sorted = true;
     for (size_t i = from + 1; i < to && sorted; i++)
         sorted = unicode_combining_class(g->cps[i - 1]) <= unicode_combining_class(g->cps[i]);
@@ -100,7 +97,8 @@ static void segment_sort_marks(Segment *g, size_t from, size_t to)
         for (size_t i = from + 1; i < to; i++) {
             uint32_t cp = g->cps[i];
             size_t j = i;
-            for (; j > from && unicode_combining_class(g->cps[j - 1]) > unicode_combining_class(cp); j--)
+            for (; j > from && unicode_combining_class(g->cps[j - 1]) > unicode_combining_class(cp);
+                 j--)
                 g->cps[j] = g->cps[j - 1];
             g->cps[j] = cp;
         }
@@ -109,12 +107,12 @@ static void segment_sort_marks(Segment *g, size_t from, size_t to)
     size_t start[257] = {0};
     for (size_t i = from; i < to; i++) start[unicode_combining_class(g->cps[i]) + 1]++;
     for (size_t i = 1; i < 257; i++) start[i] += start[i - 1];
-    for (size_t i = from; i < to; i++) g->spare[start[unicode_combining_class(g->cps[i])]++] = g->cps[i];
+    for (size_t i = from; i < to; i++)
+        g->spare[start[unicode_combining_class(g->cps[i])]++] = g->cps[i];
     memcpy(g->cps + from, g->spare, (to - from) * sizeof *g->cps);
 }
 
-static void segment_order(Segment *g)
-{
+static void segment_order(Segment *g) {
     for (size_t i = 0; i < g->n;) {
         if (unicode_combining_class(g->cps[i]) == 0) {
             i++;
@@ -131,8 +129,8 @@ static uint32_t compose(uint32_t a, uint32_t b) /* 0: no composite */
 {
     if (a >= HANGUL_L && a < HANGUL_L + HANGUL_N_L && b >= HANGUL_V && b < HANGUL_V + HANGUL_N_V)
         return HANGUL_S + ((a - HANGUL_L) * HANGUL_N_V + (b - HANGUL_V)) * HANGUL_N_T;
-    if (a >= HANGUL_S && a < HANGUL_S + HANGUL_N_S && (a - HANGUL_S) % HANGUL_N_T == 0 && b > HANGUL_T &&
-        b < HANGUL_T + HANGUL_N_T)
+    if (a >= HANGUL_S && a < HANGUL_S + HANGUL_N_S && (a - HANGUL_S) % HANGUL_N_T == 0 &&
+        b > HANGUL_T && b < HANGUL_T + HANGUL_N_T)
         return a + (b - HANGUL_T);
     size_t lo = 0, n = unicode_n_pairs;
     while (n > 0) {
@@ -149,8 +147,7 @@ static uint32_t compose(uint32_t a, uint32_t b) /* 0: no composite */
     return 0;
 }
 
-static void segment_compose(Segment *g)
-{
+static void segment_compose(Segment *g) {
     size_t n = 0, starter = SIZE_MAX;
     uint8_t last = 0; /* class of the last character kept after the starter */
     for (size_t i = 0; i < g->n; i++) {
@@ -170,16 +167,14 @@ static void segment_compose(Segment *g)
     g->n = n;
 }
 
-static void segment_flush(Segment *g, UnicodeForm form, Buf *out)
-{
+static void segment_flush(Segment *g, UnicodeForm form, Buf *out) {
     segment_order(g);
     if (is_composing(form)) segment_compose(g);
     for (size_t i = 0; i < g->n; i++) buf_put_utf8(out, g->cps[i]);
     g->n = 0;
 }
 
-bool unicode_is_plain(UnicodeForm form, Str s)
-{
+bool unicode_is_plain(UnicodeForm form, Str s) {
     for (size_t at = 0; at < s.n;) {
         if ((unsigned char)s.p[at] < 0x80) {
             at++;
@@ -191,11 +186,11 @@ bool unicode_is_plain(UnicodeForm form, Str s)
     return true;
 }
 
-void unicode_normalize(UnicodeForm form, Str s, Buf *out)
-{
+void unicode_normalize(UnicodeForm form, Str s, Buf *out) {
     Segment g = {0};
     bool compat = form == UNICODE_NFKC || form == UNICODE_NFKD;
-    size_t copied = 0, last = 0, at = 0; /* copied: written up to here; last: start of the last inert character */
+    size_t copied = 0, last = 0,
+           at = 0; /* copied: written up to here; last: start of the last inert character */
     while (at < s.n) {
         size_t here = at;
         if ((unsigned char)s.p[at] < 0x80) {
