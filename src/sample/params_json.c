@@ -123,7 +123,7 @@ static bool token_id(const Json *v, uint32_t *out, Err *err) {
 }
 
 static bool read_entry(BiasList *l, const Json *v, bool keyed, Err *err) {
-    float bias;
+    float bias = 0;
     uint64_t id;
     if (keyed) {
         if (!bias_value(v, &bias, err)) return false;
