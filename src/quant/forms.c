@@ -183,9 +183,9 @@ bool form_has_bytes(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1,
         if (n_bytes && (from < p->from || from - p->from > p->n_bytes ||
                         n_bytes > p->n_bytes - (from - p->from)))
             return err_set(err, ERR_CORRUPT,
-                           "%s: bytes %llu to %llu are needed, %llu from %llu are there",
-                           qpart_name(m->format, (QPartId)id), (unsigned long long)from,
-                           (unsigned long long)(from + n_bytes), (unsigned long long)p->n_bytes,
+                           "%s: %llu bytes from %llu are needed, %llu from %llu are there",
+                           qpart_name(m->format, (QPartId)id), (unsigned long long)n_bytes,
+                           (unsigned long long)from, (unsigned long long)p->n_bytes,
                            (unsigned long long)p->from);
     }
     return true;

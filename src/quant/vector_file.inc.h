@@ -45,7 +45,7 @@ static QPart golden_part(const Golden *g, const char *name) {
     if (!t) return (QPart){0};
     Str dtype;
     uint64_t shape[QPART_MAX_DIMS] = {0};
-    int64_t v, begin, end;
+    int64_t v, begin = 0, end = 0;
     const Json *dims = json_get(t, "shape"), *offsets = json_get(t, "data_offsets");
     assert_true(json_str(json_get(t, "dtype"), &dtype));
     assert_true(dims->n <= QPART_MAX_DIMS);

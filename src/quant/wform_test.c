@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "quant/form_check.inc.h"
 
 enum { MAX = 4096 };

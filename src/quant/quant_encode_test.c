@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "quant/decode.h"
-#include "quant/encode.h"
+#include "quant/quant_encode.h"
 #include "quant/vector_file.inc.h"
 
 static const DType block_types[] = {DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0,
@@ -61,7 +61,7 @@ static bool parse_case(Str name, EncodeMlx *e) {
                  {"mlx_mxfp8", QFORMAT_MLX_MXFP8},
                  {"mlx_nvfp4", QFORMAT_MLX_NVFP4}};
     Str rest = name, mode, bits, group, dtype;
-    int64_t b, gr;
+    int64_t b = 0, gr = 0;
     if (!str_ends(name, STR(".weight")) || !str_split(&rest, '.', &mode) ||
         !str_split(&rest, '.', &bits) || !str_split(&rest, '.', &group) ||
         !str_split(&rest, '.', &dtype))

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/fp.h"
-#include "quant/encode.h"
+#include "quant/quant_encode.h"
 #include "quant/forms.h"
 
 /* MLX's encoders (layouts: form_mlx.c). Arithmetic is f32; scales and biases are rounded to their
@@ -147,31 +147,34 @@ bool encode_mlx_bytes(const EncodeMlx *e, uint64_t k, uint64_t *weight, uint64_t
     return true;
 }
 
+static bool encode_group(const EncodeMlx *e, const float *w, unsigned n, unsigned bits,
+                         uint8_t *codes, uint8_t *scale, uint8_t *bias, Err *err) {
+    for (unsigned i = 0; i < n; i++)
+        if (!isfinite(w[i]))
+            return err_set(err, ERR_INPUT, "element %u is %g; finite weights are needed for %s", i,
+                           (double)w[i], qformat_name(e->format));
+    if (put_group(e, w, n, bits, codes, scale, bias)) return true;
+    return err_set(err, ERR_INPUT, "the %s scale overflows its type", qformat_name(e->format));
+}
+
 bool encode_mlx(const EncodeMlx *e, const float *rows, uint64_t n_rows, uint64_t k, uint8_t *weight,
                 uint8_t *scales, uint8_t *biases, Err *err) {
-    unsigned bits, group;
-    uint64_t row_weight, row_scales, row_biases;
+    unsigned bits = 0, group = 1;
+    uint64_t row_weight = 0, row_scales = 0, row_biases = 0;
     if (!encode_mlx_bytes(e, k, &row_weight, &row_scales, &row_biases, err) ||
         !mlx_params(e, &bits, &group, err))
         return false;
-    unsigned size = (unsigned)(row_scales / (k / group));
-    uint8_t codes[128];
+    uint64_t n_groups = k / group;
+    unsigned size = row_biases ? dtype_info(e->scale_dtype)->block_bytes : 1;
+    uint8_t codes[128] = {0};
     for (uint64_t n = 0; n < n_rows; n++)
-        for (uint64_t g = 0; g < k / group; g++, scales += size) {
-            const float *w = rows + n * k + g * group;
-            for (unsigned i = 0; i < group; i++)
-                if (!isfinite(w[i]))
-                    return err_set(err, ERR_INPUT,
-                                   "row %llu column %llu is %g; finite weights are needed for %s",
-                                   (unsigned long long)n, (unsigned long long)(g * group + i),
-                                   (double)w[i], qformat_name(e->format));
-            if (!put_group(e, w, group, bits, codes, scales, biases))
-                return err_set(
-                    err, ERR_INPUT,
-                    "row %llu column %llu: the %s scale of this group overflows its type",
-                    (unsigned long long)n, (unsigned long long)(g * group),
-                    qformat_name(e->format));
-            if (biases) biases += size;
+        for (uint64_t g = 0; g < n_groups; g++) {
+            uint64_t at = (n * n_groups + g) * size;
+            uint8_t *bias = row_biases ? biases + at : NULL;
+            if (!encode_group(e, rows + n * k + g * group, group, bits, codes, scales + at, bias,
+                              err))
+                return err_wrap(err, "row %llu group %llu", (unsigned long long)n,
+                                (unsigned long long)g);
             pack_stream(codes, bits, group, weight + n * row_weight + g * group * bits / 8);
         }
     return true;

@@ -1,4 +1,4 @@
-/* encode.h: f32 rows to storage formats: what `mlxcel quantize` writes. The results are those of
+/* quant_encode.h: f32 rows to storage formats: what `mlxcel quantize` writes. The results are those of
  * the formats' own tools, bit for bit: gguf-py for GGUF blocks, MLX 0.32.4 (CPU) for MLX (both
  * were run against this code).
  *
@@ -8,8 +8,8 @@
  *
  * A NaN, an infinity, or a scale that its type cannot hold is ERR_INPUT naming the row: no silent
  * damage. */
-#ifndef MLXCEL_QUANT_ENCODE_H
-#define MLXCEL_QUANT_ENCODE_H
+#ifndef MLXCEL_QUANT_QUANT_ENCODE_H
+#define MLXCEL_QUANT_QUANT_ENCODE_H
 
 #include "quant/qmatrix.h"
 

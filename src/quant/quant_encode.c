@@ -1,4 +1,4 @@
-#include "quant/encode.h"
+#include "quant/quant_encode.h"
 
 #include <math.h>
 #include <string.h>
