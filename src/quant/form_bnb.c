@@ -53,11 +53,12 @@ bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
         return err_set(err, ERR_UNSUPPORTED, "bitsandbytes: blocks of %llu straddle rows of %llu",
                        (unsigned long long)block, (unsigned long long)m->k);
     if (m->part[QPART_SCALE].dtype == DTYPE_U8 && !bnb_nested(m, n_blocks, err)) return false;
-    if (t->n_bytes < 64 || t->from)
+    if (!t->data || t->n_bytes < 64 || t->from)
         return err_set(err, ERR_CORRUPT, "bitsandbytes: quant_map must be read whole first");
     wf->kind = WFORM_LUT;
     wf->bits = 4;
     wf->scale_dtype = DTYPE_F32;
+    wf->stored.row_bytes = m->k % 2 ? 0 : m->k / 2; /* odd rows begin within a byte */
     for (int c = 0; c < 16; c++) wf->values[c] = f32_at(m, QPART_TABLE, (uint64_t)c);
     if (m->k % block == 0) {
         form_scales_at(wf, m, block, m->k / block, m->k / block, 1);

@@ -78,7 +78,7 @@ bool form_g_idx(WForm *wf, const QMatrix *m, Arena *a, Err *err) {
     if (qpart_count(p) != m->k)
         return err_set(err, ERR_CORRUPT, "%s has %llu entries for %llu columns", name,
                        (unsigned long long)qpart_count(p), (unsigned long long)m->k);
-    if (p->from || p->n_bytes != m->k * 4)
+    if (!p->data || p->from || p->n_bytes != m->k * 4)
         return err_set(err, ERR_CORRUPT, "%s: %llu of %llu bytes given", name,
                        (unsigned long long)p->n_bytes, (unsigned long long)m->k * 4);
     uint32_t *g_idx = arena_array(a, uint32_t, m->k);
@@ -180,7 +180,7 @@ bool form_has_bytes(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1,
         uint64_t from, n_bytes;
         const QPart *p = &m->part[id];
         wform_span(wf, m, (QPartId)id, n0, n1, &from, &n_bytes);
-        if (n_bytes && (from < p->from || from - p->from > p->n_bytes ||
+        if (n_bytes && (!p->data || from < p->from || from - p->from > p->n_bytes ||
                         n_bytes > p->n_bytes - (from - p->from)))
             return err_set(err, ERR_CORRUPT,
                            "%s: %llu bytes from %llu are needed, %llu from %llu are there",

@@ -134,6 +134,12 @@ void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint
         *n_bytes = (n1 - n0) * wf->stored.row_bytes;
         return;
     }
+    if (id == QPART_WEIGHT && m->format == QFORMAT_BITNET &&
+        n0 / qpart_rows(p) == (n1 - 1) / qpart_rows(p)) {
+        *from = n0 % qpart_rows(p) * m->k; /* within one quarter, packed rows follow one another */
+        *n_bytes = (n1 - n0) * m->k;
+        return;
+    }
     /* Scales, and zero points and biases stored like them, one row after another. */
     bool like_scales =
         id == QPART_SCALE ||

@@ -99,8 +99,8 @@ typedef struct WRows { /* the caller's arrays for n1 - n0 rows; NULL: not wanted
 } WRows;
 
 /* Checks the parts against each other and against n, k, bits, group; ERR_CORRUPT or
- * ERR_UNSUPPORTED names the part. Needs the bytes of G_IDX; those of the others only later. perm
- * lives in the arena. Also sets m's 0 fields. */
+ * ERR_UNSUPPORTED names the part. Needs the bytes of G_IDX and TABLE; those of the others only
+ * later. perm lives in the arena. Also sets m's 0 fields. */
 bool wform_init(WForm *wf, QMatrix *m, Arena *a, Err *err) MUST_CHECK;
 /* Rows [n0, n1); not for WFORM_PLAIN. ERR_CORRUPT if a part does not hold the bytes. Any thread. */
 bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out,

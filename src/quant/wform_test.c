@@ -338,6 +338,9 @@ static void expect_bad(const QMatrix *m, const char *what) {
 static void spoil_part(const QMatrix *good, int id, bool optional) {
     QMatrix m = *good;
     QPart *p = &m.part[id];
+    p->data = NULL;
+    expect_bad(&m, "no bytes behind the length");
+    m = *good;
     if (!optional) {
         p->dtype = DTYPE_NONE;
         expect_bad(&m, "part missing");
