@@ -6,7 +6,8 @@
 
 #include "base/os.h"
 
-#define SEED_RANDOM_U32 4294967295.0 /* llama-server's default seed, which its clients send back   \
+#define SEED_RANDOM_U32                                                                            \
+    4294967295.0 /* llama-server's default seed, which its clients send back   \
                                       */
 #define INT32_MAX_F 2147483647.0
 
@@ -193,6 +194,45 @@ bool params_set_text(SampleParams *p, Str name, Str text, Err *err) {
                        f->name, STR_A(text), f->type == PARAM_NUMBER ? "numbers" : "whole numbers",
                        f->min, f->max);
     return params_set_field(p, f, value, err);
+}
+
+static void switch_off(SampleParams *p, Str name) {
+    if (str_eqc(name, "penalties")) p->repeat_last_n = 0;
+    if (str_eqc(name, "dry")) p->dry_multiplier = 0;
+    if (str_eqc(name, "top_n_sigma")) p->top_n_sigma = -1;
+    if (str_eqc(name, "top_k")) p->top_k = 0;
+    if (str_eqc(name, "typ_p")) p->typical_p = 1;
+    if (str_eqc(name, "top_p")) p->top_p = 1;
+    if (str_eqc(name, "min_p")) p->min_p = 0;
+    if (str_eqc(name, "xtc")) p->xtc_probability = 0;
+    if (str_eqc(name, "temperature")) {
+        p->temperature = 1;
+        p->dynatemp_range = 0;
+    }
+    if (str_eqc(name, "adaptive_p")) p->adaptive_target = -1;
+}
+
+bool params_set_samplers(SampleParams *p, Str list, Err *err) {
+    SampleParams with = *p;
+    Str order = STR(PARAMS_SAMPLERS), name, want;
+    while (str_split(&list, ';', &want)) {
+        want = str_trim(want);
+        bool found = false;
+        while (!found && str_split(&order, ';', &name)) {
+            found = same_name(want, name);
+            if (!found) switch_off(&with, name);
+        }
+        if (!found)
+            return err_set(err, ERR_INPUT,
+                           "samplers has \"" STR_F
+                           "\" there, samplers in the order %s are accepted",
+                           STR_A(want), PARAMS_SAMPLERS);
+    }
+    while (str_split(&order, ';',
+                     &name)) /* adaptive_p is newer than most lists: a target alone turns it on */
+        if (!str_eqc(name, "adaptive_p")) switch_off(&with, name);
+    *p = with;
+    return true;
 }
 
 enum { BREAKERS_MAX = 64, BREAKER_BYTES_MAX = 256, BIAS_MAX = 1 << 16 };

@@ -159,6 +159,27 @@ static bool read_bias(SampleParams *p, const Json *v, const BiasText *text, Aren
 
 /* ---- whole objects ---- */
 
+static bool read_samplers(SampleParams *p, const Json *v, Err *err) {
+    Str name;
+    if (json_str(v, &name)) return params_set_samplers(p, name, err);
+    if (!json_is(v, JSON_ARRAY))
+        return err_set(err, ERR_INPUT, "samplers is a %s, an array of strings is accepted",
+                       jsontype_name(v->type));
+    Buf list = {.max = 4096};
+    bool ok = true;
+    for (size_t i = 0; ok && i < v->n; i++) {
+        ok = json_str(json_at(v, i), &name) && str_find_char(name, ';', 0) == STR_NPOS;
+        if (i) buf_putc(&list, ';');
+        buf_put(&list, name);
+    }
+    if (!ok)
+        err_set(err, ERR_INPUT,
+                "samplers has an entry that is no sampler, " PARAMS_SAMPLERS " are accepted");
+    ok = ok && buf_check(&list, "samplers", err) && params_set_samplers(p, buf_str(&list), err);
+    buf_deinit(&list);
+    return ok;
+}
+
 bool params_from_json(SampleParams *p, const Json *object, const BiasText *text, Arena *a,
                       Err *err) {
     size_t n;
@@ -172,7 +193,9 @@ bool params_from_json(SampleParams *p, const Json *object, const BiasText *text,
                *bias = json_get(object, "logit_bias");
     if (breakers && !json_is(breakers, JSON_NULL) && !read_breakers(p, breakers, a, err))
         return false;
-    return !bias || json_is(bias, JSON_NULL) || read_bias(p, bias, text, a, err);
+    if (bias && !json_is(bias, JSON_NULL) && !read_bias(p, bias, text, a, err)) return false;
+    const Json *samplers = json_get(object, "samplers");
+    return !samplers || json_is(samplers, JSON_NULL) || read_samplers(p, samplers, err);
 }
 
 bool params_from_generation_config(SampleParams *p, const Json *config, Err *err) {

@@ -168,6 +168,29 @@ static void test_generation_config(void **state) {
     arena_deinit(&a);
 }
 
+static void test_samplers_keep_their_order(void **state) {
+    (void)state;
+    Err err = {0};
+    SampleParams p = params_server(), full = p;
+    assert_true(params_set_samplers(&p, STR(PARAMS_SAMPLERS), &err));
+    assert_memory_equal(&p, &full, sizeof p);
+    assert_true(params_set_samplers(&p, STR("top_k;temperature"), &err));
+    assert_true(p.top_k == 40 && p.temperature == 0.8);
+    assert_true(p.top_p == 1 && p.min_p == 0 && p.repeat_last_n == 0);
+    p = full;
+    assert_false(params_set_samplers(&p, STR("top_p;top_k"), &err));
+    assert_non_null(strstr(err.msg, "\"top_k\""));
+    assert_memory_equal(&p, &full, sizeof p); /* refused: nothing changed */
+    assert_false(params_set_samplers(&p, STR("top_k;top_k"), &err));
+    assert_false(params_set_samplers(&p, STR("top_x"), &err));
+    Arena a = {0};
+    assert_true(from_text("{\"samplers\":[\"min_p\"],\"temperature\":0.1}", &p, NULL, &a, &err));
+    assert_true(p.min_p == 0.05 && p.temperature == 1 && p.top_k == 0);
+    assert_false(from_text("{\"samplers\":[1]}", &p, NULL, &a, &err));
+    assert_false(from_text("{\"samplers\":{}}", &p, NULL, &a, &err));
+    arena_deinit(&a);
+}
+
 static void test_random_seeds(void **state) {
     (void)state;
     SampleParams p = params_server(), q = p;
@@ -209,6 +232,7 @@ int main(void) {
         cmocka_unit_test(test_ranges_are_named),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_generation_config),
+        cmocka_unit_test(test_samplers_keep_their_order),
         cmocka_unit_test(test_random_seeds),
         cmocka_unit_test(test_logprobs),
     };
