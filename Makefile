@@ -166,7 +166,7 @@ unit: $(TEST_BINS)
 # The real model is fetched once; without a network its test says what is missing and the others still run.
 check:
 	@$(if $(filter %smollm2_test.c,$(TESTS)),MLXCEL_SMOLLM2=$$(tools/get_model.sh)) MLXCEL_GOLDEN_DIR=$(GOLDENS) \
-	    B=$(B) CC=$(CC) MAKE=$(MAKE) tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS) $(SHELL_TESTS)
+	    B=$(B) CC=$(CC) MAKE=$(MAKE) PKGS="$(PKGS)" tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS) $(SHELL_TESTS)
 	@tools/lint
 check-asan:
 	@MLXCEL_GOLDEN_DIR=$(GOLDENS) UBSAN_OPTIONS=print_stacktrace=1 tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS)
@@ -176,7 +176,7 @@ check-tsan: # without address randomisation: gcc 12's ThreadSanitizer cannot map
 run-fuzzers:
 	@[ "$(FUZZ_SECONDS)" = 0 ] || for f in $(FUZZ_BINS); do name=$$(basename $$f _fuzz); \
 	    mkdir -p $(B)/corpus/$$name; echo "== $$f"; \
-	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
+	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_funcs=0 -verbosity=0 \
 	        -artifact_prefix=$(B)/corpus/ $(B)/corpus/$$name tests/fuzz/$$name || exit 1; done
 
 install-files:

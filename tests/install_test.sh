@@ -28,7 +28,7 @@ set -- $(pkg-config --define-variable=prefix="$prefix" --cflags --libs mlxcel)
 LD_LIBRARY_PATH="$prefix/lib" "$dir/shared"
 set -- $(pkg-config --define-variable=prefix="$prefix" --cflags mlxcel)
 "$CC" -Wall -Wextra -Werror -o "$dir/static" "$dir/user.c" "$@" "$prefix/lib/libmlxcel.a" \
-    $(pkg-config --libs oniguruma libcurl) -lm -pthread
+    $(pkg-config --libs ${PKGS:-oniguruma libcurl}) -lm -pthread
 "$dir/static"
 readelf -d "$prefix/lib/libmlxcel.so" | grep -q 'SONAME.*libmlxcel\.so\.[0-9]' || { echo "no soname"; exit 1; }
 echo "[  PASSED  ] install"
