@@ -45,10 +45,8 @@ void reply_put(Reply *r, ReplyKind kind, Str text) {
     while (end && is_space(text.p[end - 1])) end--;
     if (end) {
         size_t from = 0;
-        if (r->trim[k])
-            while (is_space(text.p[from])) from++;
-        else
-            out_put(r, kind, buf_str(&r->space[k]));
+        while (r->trim[k] && is_space(text.p[from])) from++;
+        out_put(r, kind, buf_str(&r->space[k]));
         buf_clear(&r->space[k]);
         r->trim[k] = false;
         r->any[k] = true;
@@ -65,7 +63,7 @@ void reply_join(Reply *r, bool reasoning) {
     int k = reasoning && !r->reasoning_raw;
     buf_clear(&r->space[k]);
     if (r->any[k]) buf_putc(&r->space[k], '\n');
-    r->trim[k] = !r->any[k];
+    r->trim[k] = true;
 }
 
 void reply_think(Reply *r, bool on) {
@@ -224,6 +222,7 @@ void call_end(Reply *r) {
 
 /* What the machine read since the mark is no call: it is text again. */
 static void reject(Reply *r, bool cut) {
+    if (r->at == r->mark && r->at < r->in.n) r->at++; /* the mark itself must not be found again */
     Str raw = reply_text(r, r->mark, r->at);
     if (r->c.open) {
         buf_clear(&r->scratch);
@@ -445,7 +444,9 @@ static bool names_find(Str format, Str reasoning, const ToolFormat **f, const Re
     if (!format.n) format = STR("think_only");
     *f = toolcall_find(format);
     if (!*f) return name_error("reply format", format, true, err);
-    bool automatic = !reasoning.n || str_eqc(reasoning, "auto");
+    /* llama-server's names for "split it off" are understood too. */
+    bool automatic = !reasoning.n || str_eqc(reasoning, "auto") || str_eqc(reasoning, "deepseek") ||
+                     str_eqc(reasoning, "deepseek-legacy");
     *raw = str_eqc(reasoning, "none");
     *k = reasoning_find(automatic || *raw ? str_c((*f)->reasoning) : reasoning);
     return *k || name_error("reasoning kind", reasoning, false, err);

@@ -46,7 +46,7 @@ static const Clue clues[] = {
     {"llama3_json", NULL, {"\"parameters\"", "<|start_header_id|>"}},
     {"llama3_json", NULL, {"<|python_tag|>"}},
     {"granite", NULL, {"<|start_of_role|>"}},
-    {"generic_json", NULL, {"tool_calls"}},
+    {"generic_json", NULL, {"tool_calls", "tools"}},
 };
 
 /* Thinking marks, where the format leaves them open. */

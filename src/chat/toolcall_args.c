@@ -150,8 +150,9 @@ Step toolcall_deepseek(Reply *r) {
 Step toolcall_kimi_k2(Reply *r) {
     enum { SECTION, HEAD, ARGS, CLOSE };
     static const Str call = {"<|tool_call_begin|>", 19}, arg = {"<|tool_call_argument_begin|>", 28},
-                     close = {"<|tool_call_end|>", 17},
-                     end[] = {{"<|tool_calls_section_end|>", 26}, {"<|tool_call_section_end|>", 25}};
+                     closes[] = {{"<|tool_call_end|>", 17}, {"<|tool_calls_section_end|>", 26},
+                                 {"<|tool_call_section_end|>", 25}},
+                     *end = closes + 1;
     Call *c = &r->c;
     unsigned char b;
     Str text;
@@ -175,13 +176,9 @@ Step toolcall_kimi_k2(Reply *r) {
     }
     case ARGS: return then(r, toolcall_args(r), CLOSE);
     default:
-        which = r->at < r->in.n ? reply_take_any(r, end, 2) : REPLY_NONE;
-        if (which >= 0) {
-            call_end(r);
-            return STEP_TEXT;
-        }
-        s = finish_call(r, &close, 1, true);
-        return s == STEP_TEXT ? call_go(r, SECTION) : s;
+        s = finish_call(r, closes, 3, true);
+        if (s != STEP_TEXT || str_ends(reply_text(r, 0, r->at), STR("_section_end|>"))) return s;
+        return call_go(r, SECTION);
     }
 }
 
@@ -206,7 +203,7 @@ Step toolcall_functionary_v3_1(Reply *r) {
 
 /* >>>all TEXT, >>>NAME {...}: every message says its recipient in its first line. */
 Step toolcall_functionary_v3_2(Reply *r) {
-    enum { BEGIN, HEAD, FIRST, ARGS, CLOSE };
+    enum { BEGIN, HEAD, FIRST, ARGS, CLOSE, CODE };
     static const Str newline = {"\n", 1}, next = {">>>", 3};
     Call *c = &r->c;
     unsigned char b;
@@ -235,9 +232,10 @@ Step toolcall_functionary_v3_2(Reply *r) {
         if (!reply_skip_space(r, &b)) return STEP_MORE;
         if (b == '{') return call_go(r, ARGS);
         if (!toolcall_known(r->tools, buf_str(&c->name)) && !str_eqc(buf_str(&c->name), "python")) return STEP_REJECT;
-        return toolcall_code(r, STR("code"));
+        return call_go(r, CODE);
     case ARGS: return then(r, toolcall_args(r), CLOSE);
-    default: return finish_call(r, &next, 1, false);
+    case CLOSE: return finish_call(r, &next, 1, false);
+    default: return toolcall_code(r, STR("code"));
     }
 }
 

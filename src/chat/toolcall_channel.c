@@ -163,8 +163,8 @@ static Step k3_close(Reply *r) {
     if (s != STEP_NEXT) return s;
     tag = str_trim(tag);
     if (str_eqc(tag, "think")) route(r, false);
-    static const char *const known[] = {"think", "response", "tools", "message", "call"};
-    for (int i = 0; i < 5; i++)
+    static const char *const known[] = {"think", "response", "tools", "message", "call", "argument", "json"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (str_eqc(tag, known[i])) return STEP_TEXT;
     return STEP_REJECT;
 }
@@ -177,6 +177,7 @@ static Step k3_argument(Reply *r) {
     if (str_starts(tag, STR("json"))) {
         if (c->n_args) return STEP_REJECT;
         c->started = false;
+        reply_keep(r); /* what is not JSON comes back without the tags around it */
         return call_go(r, K_JSON);
     }
     buf_clear(&c->key);

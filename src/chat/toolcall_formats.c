@@ -26,7 +26,7 @@ static const Mark command_r_marks[] = {CALL("Action:", 0)};
 static const ToolBody command_r_body = {.close = {S("```")}, .optional = true, .no_op = true};
 static const Mark generic_marks[] = {CALL("<tool_call>", CALL_BODY),       CALL("<tool_calls>", CALL_BODY),
                                      CALL("functools", CALL_BODY),         CALL("function call<|role_sep|>", CALL_BODY),
-                                     CALL_FIRST("```json", CALL_BODY),     CALL("[TOOL_CALLS]", CALL_BODY),
+                                     CALL_FIRST("```json", 2),     CALL("[TOOL_CALLS]", CALL_BODY),
                                      {S("<|message_sep|>"), MARK_STRIP, MARK_AT_START | MARK_IN_CONTENT, 0}};
 static const ToolBody generic_body = {.close = {S("</tool_calls>"), S("</tool_call>"), S("```"), S("<|message_sep|>")},
                                       .optional = true};
@@ -63,7 +63,7 @@ static const Mark seed_marks[] = {CALL("<seed:tool_call>", 0), CALL("<function="
 static const ToolXml seed_xml = {.wrap_close = {S("</seed:tool_call>")},
                                  .call_open = S("<function="), .call_close = S("</function>"),
                                  .param_open = S("<parameter="), .param_close = S("</parameter>")};
-static const Mark minimax_m2_marks[] = {CALL("<minimax:tool_call>", 0), CALL("<invoke name=", 1)};
+static const Mark minimax_m2_marks[] = {CALL("<minimax:tool_call>", 0), CALL("<invoke", 1)};
 static const ToolXml minimax_m2_xml = {.wrap_close = {S("</minimax:tool_call>")},
                                        .call_open = S("<invoke"), .call_close = S("</invoke>"),
                                        .param_open = S("<parameter"), .param_close = S("</parameter>"),

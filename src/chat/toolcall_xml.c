@@ -91,12 +91,12 @@ Step toolcall_xml(Reply *r) {
     }
 }
 
-/* State 0: behind the section's mark. State 1: the mark was the call's own opening. */
+/* State 0: behind the section's mark. State 1: the mark was the call's own opening. State 2: behind a mark that ordinary
+ * answers begin with as well. */
 Step toolcall_tagged(Reply *r) {
-    unsigned char b;
-    if (r->c.state) return call_go(r, X_NAME);
-    if (r->format->xml) return call_go(r, X_CALL);
-    return reply_skip_space(r, &b) ? call_go(r, CALL_BODY) : STEP_MORE;
+    if (r->c.state == 1) return call_go(r, X_NAME);
+    r->c.bare = r->c.state == 2;
+    return call_go(r, r->format->xml && !r->c.bare ? X_CALL : CALL_BODY);
 }
 
 /* <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ... </tool_call>; tags in this order: */
