@@ -175,6 +175,15 @@ bool merges_flush(MergeAdder *m, Err *err) {
     return true;
 }
 
+bool merges_known(MergeAdder *m, Str l, Str r) {
+    buf_clear(&m->joined);
+    buf_put(&m->joined, l);
+    buf_put(&m->joined, r);
+    const Vocab *v = &m->t->vocab;
+    return !m->joined.failed && vocab_find(v, l) != TOK_NONE && vocab_find(v, r) != TOK_NONE &&
+           vocab_find(v, buf_str(&m->joined)) != TOK_NONE;
+}
+
 /* Look-ups miss the cache; they are asked for in groups so that the misses overlap. */
 bool merges_add(MergeAdder *m, Str l, Str r, Err *err) {
     const Vocab *v = &m->t->vocab;

@@ -18,7 +18,10 @@ typedef struct MergeAdder {
     size_t n;
     Buf joined;
 } MergeAdder;
-bool merges_add(MergeAdder *m, Str left, Str right, Err *err) MUST_CHECK; /* views must live until merges_flush */
+bool merges_known(MergeAdder *m, Str left,
+                  Str right); /* all three spellings are in the vocabulary */
+bool merges_add(MergeAdder *m, Str left, Str right,
+                Err *err) MUST_CHECK; /* views must live until merges_flush */
 bool merges_flush(MergeAdder *m, Err *err) MUST_CHECK;
 
 #endif

@@ -114,6 +114,40 @@ static void put_nmt(Str s, Buf *out) {
     }
 }
 
+/* What the text at `at` is rewritten to, and how much of it: a kept piece, the longest entry of the map, or a character. */
+static Str sentencepiece_next(const NormStep *st, Str s, size_t at, size_t *len) {
+    Str rest = str_from(s, at), with;
+    if (st->kept && trie_longest(st->kept, rest, len) != TRIE_NONE) return str_slice(rest, 0, *len);
+    if (charsmap_find(&st->map, rest, false, len, &with)) return with;
+    *len = utf8_length_of(rest.p[0]);
+    return str_slice(rest, 0, *len);
+}
+
+/* SentencePiece's own normalizer: the character map, and its rules for white space. */
+static void put_sentencepiece(const NormStep *st, Str s, Buf *out) {
+    Str blank = st->escape ? STR("\xE2\x96\x81") : STR(" ");
+    size_t at = 0, len;
+    while (st->squeeze && at < s.n && str_eqc(sentencepiece_next(st, s, at, &len), " ")) at += len;
+    if (at == s.n) return;
+    size_t start = out->n;
+    if (st->dummy_prefix && !st->as_suffix) buf_put(out, blank);
+    for (bool after_blank = st->squeeze; at < s.n; at += len) {
+        Str p = sentencepiece_next(st, s, at, &len);
+        while (after_blank && p.n && p.p[0] == ' ') p = str_from(p, 1);
+        for (size_t i = 0; i < p.n; i++) {
+            if (p.p[i] == ' ')
+                buf_put(out, blank);
+            else
+                buf_putc(out, p.p[i]);
+        }
+        if (p.n) after_blank = p.p[p.n - 1] == ' ';
+        if (!st->squeeze) after_blank = false;
+    }
+    while (st->squeeze && out->n >= start + blank.n && str_ends(buf_str(out), blank))
+        out->n -= blank.n;
+    if (st->dummy_prefix && st->as_suffix) buf_put(out, blank);
+}
+
 static bool put_replaced(const NormStep *st, Str s, Buf *out, Err *err) {
     size_t copied = 0;
     if (!st->regex) {
@@ -178,6 +212,9 @@ static bool run_step(const NormStep *st, Str s, Buf work[2], int *turn, Str *res
         break;
     case NORM_BYTE_LEVEL:
         byte_level_put(out, s);
+        break;
+    case NORM_SENTENCEPIECE:
+        put_sentencepiece(st, s, out);
         break;
     }
     *turn ^= 1;

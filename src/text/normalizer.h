@@ -7,21 +7,35 @@
 #include "json/json.h"
 #include "text/charsmap.h"
 #include "text/tok_regex.h"
+#include "text/trie.h"
 
 typedef enum NormKind {
-    NORM_UNICODE, NORM_LOWERCASE, NORM_STRIP, NORM_STRIP_ACCENTS, NORM_BERT, NORM_PRECOMPILED, NORM_REPLACE, NORM_PREPEND,
-    NORM_NMT, NORM_BYTE_LEVEL
+    NORM_UNICODE,
+    NORM_LOWERCASE,
+    NORM_STRIP,
+    NORM_STRIP_ACCENTS,
+    NORM_BERT,
+    NORM_PRECOMPILED,
+    NORM_REPLACE,
+    NORM_PREPEND,
+    NORM_NMT,
+    NORM_BYTE_LEVEL,
+    NORM_SENTENCEPIECE
 } NormKind;
 
 typedef struct NormStep {
     NormKind kind;
-    UnicodeForm form;                               /* UNICODE */
-    bool left, right;                               /* STRIP */
-    bool clean, chinese, strip_accents, lowercase;  /* BERT */
-    Charsmap map;                                   /* PRECOMPILED */
-    Str text;                                       /* REPLACE: literal pattern; PREPEND */
-    Str content;                                    /* REPLACE */
-    TokRegex *regex;                                /* REPLACE by a regular expression */
+    UnicodeForm form;                              /* UNICODE */
+    bool left, right;                              /* STRIP */
+    bool clean, chinese, strip_accents, lowercase; /* BERT */
+    Charsmap map;                                  /* PRECOMPILED */
+    Str text;                                      /* REPLACE: literal pattern; PREPEND */
+    Str content;                                   /* REPLACE */
+    bool dummy_prefix, squeeze, escape,
+        as_suffix;    /* SENTENCEPIECE: blank in front, extra blanks removed, blanks as U+2581,
+                                                    * blank behind instead of in front */
+    const Trie *kept; /* SENTENCEPIECE: user-defined pieces, which stay as they are; may be NULL */
+    TokRegex *regex;  /* REPLACE by a regular expression */
 } NormStep;
 
 typedef struct Normalizer {
@@ -34,7 +48,8 @@ bool normalizer_load(Normalizer *nz, const Json *j, Arena *a, Err *err) MUST_CHE
 bool normalizer_push(Normalizer *nz, NormStep step, Err *err) MUST_CHECK;
 /* The new text is a view of text or of one of the two buffers, which take turns. *moved: the first character left is not the
  * first of text any more. */
-bool normalizer_run(const Normalizer *nz, Str text, Buf work[2], Str *out, bool *moved, Err *err) MUST_CHECK;
+bool normalizer_run(const Normalizer *nz, Str text, Buf work[2], Str *out, bool *moved,
+                    Err *err) MUST_CHECK;
 void normalizer_deinit(Normalizer *nz);
 
 #endif

@@ -33,7 +33,7 @@ static bool want_token(const Json *j, const char *what, uint32_t *id,
 }
 
 static bool wrap_bert(Postproc *pp, const Json *j, bool roberta, Err *err) {
-    uint32_t sep, cls;
+    uint32_t sep = 0, cls = 0;
     if (!want_token(json_get(j, "sep"), "sep", &sep, err) ||
         !want_token(json_get(j, "cls"), "cls", &cls, err))
         return false;

@@ -1,0 +1,18 @@
+/* gguf_pre.h: what a GGUF's tokenizer.ggml.pre says about a BPE vocabulary: how text is split (the expressions of the model's
+ * own tokenizer.json), whether whole pieces win over merges, whether BOS is added, whether text is normalized. */
+#ifndef MLXCEL_TEXT_GGUF_PRE_H
+#define MLXCEL_TEXT_GGUF_PRE_H
+
+#include "base/str.h"
+
+enum { GGUF_PRE_MAX_PARTS = 6 };
+
+typedef struct GgufPre {
+    const char *names;                     /* blank-separated */
+    const char *parts[GGUF_PRE_MAX_PARTS]; /* expressions, applied one after the other */
+    bool ignore_merges, add_bos, nfc, add_sep, escape_blanks;
+} GgufPre;
+
+const GgufPre *ggufpre_find(Str name); /* NULL if unknown; "" is "default" */
+
+#endif
