@@ -1,0 +1,521 @@
+/* ATTN on the CPU (DESIGN.md section 7; Milakov, Gimelshein 2018; Dao et al. 2022). Keys go in blocks of 64, a page each, in
+ * ascending order; an online softmax runs over a range of 512 keys at an absolute position; ranges merge in ascending order.
+ * What a query computes depends on its own keys alone:
+ *     scores of a block   one multiply-add chain per key over the columns, all 64 lanes, the invisible ones dropped
+ *     values              one chain per column over the visible keys of the block
+ * so tiles of queries, threads and the split over ranges change no bit. A block a query does not see is not touched for it.
+ *
+ * A query is one head of one row; those of one KV head go together, so that K and V are read once. */
+#include <math.h>
+
+#include "backend/cpu/cpu_aux.h"
+#include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/kvpage.h"
+#include "backend/cpu/vmath.inc.c"
+
+#if defined(Q_ALL_ROWS)
+enum { A_MAX = 6 }; /* queries at once: 6 x 4 sums, 4 loads and a broadcast fill 32 registers */
+#define A_QUERIES(M) M(0) M(1) M(2) M(3) M(4) M(5)
+#define A_SIZES(M) M(1) M(2) M(3) M(4) M(6)
+#else
+enum { A_MAX = 1 };
+#define A_QUERIES(M) M(0)
+#define A_SIZES(M) M(1)
+#endif
+
+typedef struct Softmax { /* of n queries */
+    float *max, *sum;    /* sum 0: nothing seen yet */
+    float *out;          /* [n][v_pad], not yet divided */
+} Softmax;
+
+typedef struct Tile { /* the queries of one KV head and a few rows of one sequence */
+    const HostExec *ex;
+    const Op *op;
+    const StepSeq *seq;
+    uint32_t row0, n_rows, kv_head, n_group, n; /* n queries = n_rows * n_group */
+    KvShape k, v;
+    uint32_t v_pad;
+    float *q;            /* [dim][n] */
+    float *p;            /* [n][64] scores, then weights */
+    float *rescale;      /* [n] */
+    uint8_t *from, *to;  /* [n] visible keys of the block */
+    float *k_block, *v_block;
+} Tile;
+
+/* ---- kernels: NQ queries at once ---- */
+
+typedef struct ScoreArgs {
+    const void *k;
+    const float *q;
+    size_t q_stride;
+    uint32_t dim;
+    float *s;
+    const char *ahead; /* the next page, fetched in small steps; or NULL */
+} ScoreArgs;
+
+INLINE vf kv_load(const void *p, const bool f16, size_t i) {
+    return f16 ? vf_load_f16((const uint16_t *)p + i) : vf_load((const float *)p + i);
+}
+
+#define S_DECLARE(q) vf s##q##0 = vf_zero(), s##q##1 = s##q##0, s##q##2 = s##q##0, s##q##3 = s##q##0;
+#define S_STEP(i)                          \
+    if (i < NQ) {                          \
+        vf x = vf_set1(q[i]);              \
+        s##i##0 = vf_fma(x, k0, s##i##0);  \
+        s##i##1 = vf_fma(x, k1, s##i##1);  \
+        s##i##2 = vf_fma(x, k2, s##i##2);  \
+        s##i##3 = vf_fma(x, k3, s##i##3);  \
+    }
+#define S_STORE(i)                                \
+    if (i < NQ) {                                 \
+        vf_store(a->s + i * 64, s##i##0);         \
+        vf_store(a->s + i * 64 + 16, s##i##1);    \
+        vf_store(a->s + i * 64 + 32, s##i##2);    \
+        vf_store(a->s + i * 64 + 48, s##i##3);    \
+    }
+
+INLINE void scores(const ScoreArgs *a, const int NQ, const bool f16) {
+    const size_t lines = f16 ? 128 : 256;
+    const float *q = a->q;
+    A_QUERIES(S_DECLARE)
+    for (uint32_t d = 0; d < a->dim; d++, q += a->q_stride) {
+        size_t at = (size_t)d * PAGE_TOKENS;
+        vf k0 = kv_load(a->k, f16, at), k1 = kv_load(a->k, f16, at + 16);
+        vf k2 = kv_load(a->k, f16, at + 32), k3 = kv_load(a->k, f16, at + 48);
+        if (a->ahead)
+            for (size_t l = 0; l < lines; l += 64) __builtin_prefetch(a->ahead + d * lines + l);
+        A_QUERIES(S_STEP)
+    }
+    A_QUERIES(S_STORE)
+}
+
+typedef struct ValueArgs {
+    const void *v;
+    size_t v_stride;
+    const float *p;
+    uint32_t from, to; /* keys */
+    const float *rescale;
+    float *out;
+    size_t out_stride;
+    const char *ahead;
+} ValueArgs;
+
+#define V_DECLARE(i)                                                                                       \
+    vf o##i##0 = vf_zero(), o##i##1 = o##i##0, o##i##2 = o##i##0, o##i##3 = o##i##0;                       \
+    if (i < NQ) {                                                                                          \
+        vf r = vf_set1(a->rescale[i]);                                                                     \
+        o##i##0 = vf_mul(r, vf_load(a->out + i * a->out_stride));                                          \
+        if (NV > 1) o##i##1 = vf_mul(r, vf_load(a->out + i * a->out_stride + 16));                         \
+        if (NV > 2) o##i##2 = vf_mul(r, vf_load(a->out + i * a->out_stride + 32));                         \
+        if (NV > 3) o##i##3 = vf_mul(r, vf_load(a->out + i * a->out_stride + 48));                         \
+    }
+#define V_STEP(i)                                      \
+    if (i < NQ) {                                      \
+        vf x = vf_set1(a->p[i * 64 + j]);              \
+        o##i##0 = vf_fma(x, v0, o##i##0);              \
+        if (NV > 1) o##i##1 = vf_fma(x, v1, o##i##1);  \
+        if (NV > 2) o##i##2 = vf_fma(x, v2, o##i##2);  \
+        if (NV > 3) o##i##3 = vf_fma(x, v3, o##i##3);  \
+    }
+#define V_STORE(i)                                                          \
+    if (i < NQ) {                                                           \
+        vf_store(a->out + i * a->out_stride, o##i##0);                      \
+        if (NV > 1) vf_store(a->out + i * a->out_stride + 16, o##i##1);     \
+        if (NV > 2) vf_store(a->out + i * a->out_stride + 32, o##i##2);     \
+        if (NV > 3) vf_store(a->out + i * a->out_stride + 48, o##i##3);     \
+    }
+
+INLINE void values(const ValueArgs *a, const int NQ, const int NV, const bool f16) {
+    const size_t lines = (f16 ? 32 : 64) * (size_t)NV, row = a->v_stride * (f16 ? 2 : 4);
+    A_QUERIES(V_DECLARE)
+    for (uint32_t j = a->from; j < a->to; j++) {
+        size_t at = j * a->v_stride;
+        vf v0 = kv_load(a->v, f16, at), v1 = v0, v2 = v0, v3 = v0;
+        if (NV > 1) v1 = kv_load(a->v, f16, at + 16);
+        if (NV > 2) v2 = kv_load(a->v, f16, at + 32);
+        if (NV > 3) v3 = kv_load(a->v, f16, at + 48);
+        if (a->ahead)
+            for (size_t l = 0; l < lines; l += 64) __builtin_prefetch(a->ahead + j * row + l);
+        A_QUERIES(V_STEP)
+    }
+    A_QUERIES(V_STORE)
+}
+
+typedef void ScoreFn(const ScoreArgs *a);
+typedef void ValueFn(const ValueArgs *a);
+#define A_DEFINE(n)                                                              \
+    static void scores_f32_##n(const ScoreArgs *a) { scores(a, n, false); }      \
+    static void scores_f16_##n(const ScoreArgs *a) { scores(a, n, true); }       \
+    static void values4_f32_##n(const ValueArgs *a) { values(a, n, 4, false); }  \
+    static void values4_f16_##n(const ValueArgs *a) { values(a, n, 4, true); }   \
+    static void values1_f32_##n(const ValueArgs *a) { values(a, n, 1, false); }  \
+    static void values1_f16_##n(const ValueArgs *a) { values(a, n, 1, true); }
+A_SIZES(A_DEFINE)
+
+typedef struct AttnKernels {
+    uint32_t n;
+    ScoreFn *score[2];     /* f32, f16 */
+    ValueFn *value4[2], *value1[2];
+} AttnKernels;
+#define A_ENTRY(n)                                                                                       \
+    {n, {scores_f32_##n, scores_f16_##n}, {values4_f32_##n, values4_f16_##n}, {values1_f32_##n, values1_f16_##n}},
+static const AttnKernels KERNELS[] = {A_SIZES(A_ENTRY)};
+
+static const AttnKernels *kernels_for(uint32_t n) {
+    size_t i = sizeof KERNELS / sizeof *KERNELS - 1;
+    while (KERNELS[i].n > n) i--;
+    return &KERNELS[i];
+}
+
+/* ---- pages to f32, once per block and tile ---- */
+
+INLINE vf half_scales(const unsigned char *head, const KvShape *s, uint32_t t) {
+    return vf_load_f16((const uint16_t *)(const void *)(head + s->scale_at) + t);
+}
+
+static void widen_keys(const KvShape *s, const unsigned char *head, float *out) {
+    for (uint32_t d = 0; d < s->cols; d++) {
+        for (uint32_t t = 0; t < PAGE_TOKENS; t += 16, out += 16) {
+            size_t at = (size_t)d * PAGE_TOKENS + t;
+            switch (s->type) {
+            case PLANE_F32: vf_store(out, vf_load((const float *)(const void *)head + at)); break;
+            case PLANE_F16: vf_store(out, vf_load_f16((const uint16_t *)(const void *)head + at)); break;
+            case PLANE_BF16: vf_store(out, vf_load_bf16((const uint16_t *)(const void *)head + at)); break;
+            case PLANE_Q8_0:
+                vf_store(out, vf_mul(half_scales(head, s, t), vi_to_vf(vi_load_i8((const int8_t *)head + at))));
+                break;
+            default: {
+                vi b = vi_load_u8(head + (size_t)(d / 2) * PAGE_TOKENS + t);
+                b = vi_add(vi_and(d % 2 ? vi_shr(b, 4) : b, vi_set1(15)), vi_set1(-8));
+                vf_store(out, vf_mul(half_scales(head, s, t), vi_to_vf(b)));
+            }
+            }
+        }
+    }
+}
+
+static void widen_values(const KvShape *s, const unsigned char *head, uint32_t from, uint32_t to, float *out) {
+    out += (size_t)from * s->pad_cols;
+    for (uint32_t t = from; t < to; t++) {
+        vf scale = vf_zero();
+        if (s->type == PLANE_Q8_0 || s->type == PLANE_Q4_0) {
+            uint16_t h;
+            memcpy(&h, head + s->scale_at + 2 * t, 2);
+            scale = vf_set1(fp_f16_to_f32(h));
+        }
+        for (uint32_t c = 0; c < s->pad_cols; c += 16, out += 16) {
+            size_t at = (size_t)t * s->pad_cols + c;
+            switch (s->type) {
+            case PLANE_F32: vf_store(out, vf_load((const float *)(const void *)head + at)); break;
+            case PLANE_F16: vf_store(out, vf_load_f16((const uint16_t *)(const void *)head + at)); break;
+            case PLANE_BF16: vf_store(out, vf_load_bf16((const uint16_t *)(const void *)head + at)); break;
+            case PLANE_Q8_0: vf_store(out, vf_mul(scale, vi_to_vf(vi_load_i8((const int8_t *)head + at)))); break;
+            default: {
+                vi b = vi_load_u8(head + ((size_t)t * s->pad_cols + c / 32 * 32) / 2);
+                b = vi_add(vi_and(c % 32 ? vi_shr(b, 4) : b, vi_set1(15)), vi_set1(-8));
+                vf_store(out, vf_mul(scale, vi_to_vf(b)));
+            }
+            }
+        }
+    }
+}
+
+/* ---- one block ---- */
+
+/* Visible keys of a row, as slots. */
+static void row_keys(const Tile *t, uint32_t row, uint32_t *lo, uint32_t *hi) {
+    const StepRow *r = &step_rows(t->ex->step)[t->row0 + row];
+    uint32_t window = t->op->p.attn.window;
+    *lo = r->lo;
+    *hi = r->hi;
+    if (window && r->slot + 1 > window && r->slot + 1 - window > *lo) *lo = r->slot + 1 - window;
+}
+
+/* Which keys of the block each query sees; false: none sees any. Also the union. */
+static bool block_visible(const Tile *t, uint32_t block, uint32_t *from, uint32_t *to) {
+    uint32_t first = block * ATTN_BLOCK;
+    *from = ATTN_BLOCK;
+    *to = 0;
+    for (uint32_t r = 0, i = 0; r < t->n_rows; r++) {
+        uint32_t lo, hi;
+        row_keys(t, r, &lo, &hi);
+        uint32_t a = lo <= first ? 0 : lo - first < ATTN_BLOCK ? lo - first : ATTN_BLOCK;
+        uint32_t b = hi <= first ? 0 : hi - first < ATTN_BLOCK ? hi - first : ATTN_BLOCK;
+        if (a >= b) a = b = 0;
+        for (uint32_t h = 0; h < t->n_group; h++, i++) {
+            t->from[i] = (uint8_t)a;
+            t->to[i] = (uint8_t)b;
+        }
+        if (a == b) continue;
+        if (a < *from) *from = a;
+        if (b > *to) *to = b;
+    }
+    return *from < *to;
+}
+
+/* Scores to weights for query i; how the sums so far must be scaled goes to rescale[i]. */
+static void block_softmax(const Tile *t, Softmax *s, uint32_t i) {
+    float *p = t->p + (size_t)i * 64;
+    vf v[4], least = vf_set1(-FLT_MAX), most = least, scale = vf_set1(t->op->p.attn.scale);
+    float cap = t->op->p.attn.softcap;
+    vm seen[4];
+    for (int j = 0; j < 4; j++) {
+        int a = t->from[i] - 16 * j, b = t->to[i] - 16 * j;
+        a = a < 0 ? 0 : a > 16 ? 16 : a;
+        b = b < 0 ? 0 : b > 16 ? 16 : b;
+        seen[j] = vm_and(vm_first(b), vm_not(vm_first(a)));
+        v[j] = vf_mul(vf_load(p + 16 * j), scale);
+        if (cap != 0) v[j] = vf_mul(vf_set1(cap), vf_tanh(vf_div(v[j], vf_set1(cap))));
+        most = vf_max(most, vf_sel(seen[j], v[j], least));
+    }
+    float max = vf_hmax(most);
+    if (!(max > s->max[i])) max = s->max[i];
+    for (int j = 0; j < 4; j++) {
+        v[j] = vf_sel(seen[j], vf_exp(vf_sub(v[j], vf_set1(max))), vf_zero());
+        vf_store(p + 16 * j, v[j]);
+    }
+    float rescale = s->sum[i] == 0 ? 0 : vf_first(vf_exp(vf_set1(s->max[i] - max)));
+    t->rescale[i] = rescale;
+    s->sum[i] = s->sum[i] * rescale + vf_hsum(vf_add(vf_add(v[0], v[1]), vf_add(v[2], v[3])));
+    s->max[i] = max;
+}
+
+static void block_values(const Tile *t, Softmax *s, const void *v, bool f16, uint32_t i, uint32_t n, const char *ahead) {
+    const AttnKernels *k = kernels_for(n);
+    ValueArgs a = {.v_stride = t->v.pad_cols, .p = t->p + (size_t)i * 64, .from = t->from[i], .to = t->to[i],
+                   .rescale = t->rescale + i, .out_stride = t->v_pad};
+    size_t es = f16 ? 2 : 4;
+    for (uint32_t c = 0; c < t->v.pad_cols;) {
+        bool four = t->v.pad_cols - c >= 64;
+        a.v = (const char *)v + c * es;
+        a.out = s->out + (size_t)i * t->v_pad + c;
+        a.ahead = ahead ? ahead + c * es : NULL;
+        (four ? k->value4 : k->value1)[f16](&a);
+        c += four ? 64 : 16;
+    }
+}
+
+static const unsigned char *page_head(const Tile *t, PlaneId plane, const KvShape *s, uint32_t block) {
+    uint32_t page = step_pages(t->ex->step)[t->seq->first_page + block];
+    return host_page(t->ex->planes, plane, page) + s->head_bytes * t->kv_head;
+}
+
+static void attend_block(const Tile *t, Softmax *s, uint32_t block) {
+    uint32_t from, to;
+    if (!block_visible(t, block, &from, &to)) return;
+    const unsigned char *k_page = page_head(t, t->op->plane[0], &t->k, block);
+    const unsigned char *v_page = page_head(t, t->op->plane[1], &t->v, block);
+    /* A few queries read pages as they are; more of them share a widened copy in the first-level cache. */
+    bool few = t->n <= A_MAX, more = few && block + 1 < t->seq->n_pages;
+    bool k_direct = t->k.type == PLANE_F32 || (few && t->k.type == PLANE_F16);
+    bool v_direct = t->v.type == PLANE_F32 || (few && t->v.type == PLANE_F16);
+    const char *k_ahead = more && k_direct ? (const char *)page_head(t, t->op->plane[0], &t->k, block + 1) : NULL;
+    const char *v_ahead = more && v_direct ? (const char *)page_head(t, t->op->plane[1], &t->v, block + 1) : NULL;
+    bool k_f16 = k_direct && t->k.type == PLANE_F16, v_f16 = v_direct && t->v.type == PLANE_F16;
+    if (!k_direct) widen_keys(&t->k, k_page, t->k_block);
+    ScoreArgs a = {.k = k_direct ? (const void *)k_page : t->k_block, .q_stride = t->n, .dim = t->op->p.attn.head_dim,
+                   .ahead = k_ahead};
+    for (uint32_t i = 0, n; i < t->n; i += n) {
+        const AttnKernels *k = kernels_for(t->n - i);
+        n = k->n;
+        a.q = t->q + i;
+        a.s = t->p + (size_t)i * 64;
+        k->score[k_f16](&a);
+        a.ahead = NULL;
+    }
+    if (!v_direct) widen_values(&t->v, v_page, from, to, t->v_block);
+    const void *v = v_direct ? (const void *)v_page : t->v_block;
+    for (uint32_t i = 0, n; i < t->n; i += n) {
+        n = 1;
+        if (t->from[i] == t->to[i]) continue;
+        while (n < A_MAX && i + n < t->n && t->from[i + n] == t->from[i] && t->to[i + n] == t->to[i]) n++;
+        n = kernels_for(n)->n;
+        for (uint32_t j = i; j < i + n; j++) block_softmax(t, s, j);
+        block_values(t, s, v, v_f16, i, n, v_ahead);
+        v_ahead = NULL;
+    }
+}
+
+/* ---- ranges and their merging ---- */
+
+static void softmax_clear(Softmax *s, uint32_t n, uint32_t v_pad) {
+    for (uint32_t i = 0; i < n; i++) {
+        s->max[i] = -FLT_MAX;
+        s->sum[i] = 0;
+    }
+    memset(s->out, 0, (size_t)n * v_pad * sizeof(float));
+}
+
+/* total takes in the next range. */
+static void softmax_merge(Softmax *total, const Softmax *s, uint32_t n, uint32_t v_pad) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (s->sum[i] == 0) continue;
+        float *to = total->out + (size_t)i * v_pad;
+        const float *from = s->out + (size_t)i * v_pad;
+        if (total->sum[i] == 0) {
+            total->max[i] = s->max[i];
+            total->sum[i] = s->sum[i];
+            memcpy(to, from, v_pad * sizeof *to);
+            continue;
+        }
+        float max = s->max[i] > total->max[i] ? s->max[i] : total->max[i];
+        vf a = vf_exp(vf_set1(total->max[i] - max)), b = vf_exp(vf_set1(s->max[i] - max));
+        total->sum[i] = total->sum[i] * vf_first(a) + s->sum[i] * vf_first(b);
+        total->max[i] = max;
+        for (uint32_t c = 0; c < v_pad; c += 16)
+            vf_store(to + c, vf_add(vf_mul(a, vf_load(to + c)), vf_mul(b, vf_load(from + c))));
+    }
+}
+
+static void attend_range(const Tile *t, Softmax *s, uint32_t range) {
+    enum { BLOCKS = ATTN_RANGE / ATTN_BLOCK };
+    softmax_clear(s, t->n, t->v_pad);
+    for (uint32_t b = range * BLOCKS; b < (range + 1) * BLOCKS && b < t->seq->n_pages; b++) attend_block(t, s, b);
+}
+
+static void tile_write(const Tile *t, const Softmax *s) {
+    const OpAttn p = t->op->p.attn;
+    Mat out = host_mat(t->ex, t->op->out);
+    const float *sinks = t->op->w[0] == W_NONE ? NULL : t->ex->weights[t->op->w[0]]->vector;
+    for (uint32_t i = 0; i < t->n; i++) {
+        uint32_t head = t->kv_head * t->n_group + i % t->n_group, row = t->row0 + i / t->n_group;
+        float *o = out.p + (size_t)row * out.stride + (size_t)head * p.v_dim, sum = s->sum[i], factor = 1;
+        if (sinks && sum != 0) {
+            float max = sinks[head] > s->max[i] ? sinks[head] : s->max[i];
+            factor = vf_first(vf_exp(vf_set1(s->max[i] - max)));
+            sum = sum * factor + vf_first(vf_exp(vf_set1(sinks[head] - max)));
+        }
+        vf f = vf_set1(sum == 0 ? 0 : factor / sum);
+        for (uint32_t c = 0; c < p.v_dim; c += 16)
+            vf_store_n(o + c, vf_mul(f, vf_load(s->out + (size_t)i * t->v_pad + c)),
+                       p.v_dim - c < 16 ? (int)(p.v_dim - c) : 16);
+    }
+}
+
+/* ---- items: (sequence, rows, KV head) ---- */
+
+typedef struct Attn {
+    const HostExec *ex;
+    const Op *op;
+    AuxThread *aux;
+    uint32_t rows_per_tile, n_items, n_ranges;
+} Attn;
+
+static uint32_t seq_tiles(const StepSeq *s, uint32_t rows) { return (s->n_rows + rows - 1) / rows; }
+
+static Attn attn_of(const HostExec *ex, const Op *op, AuxThread *aux) {
+    Attn a = {.ex = ex, .op = op, .aux = aux};
+    const OpAttn p = op->p.attn;
+    uint32_t group = p.n_heads / p.n_kv_heads;
+    a.rows_per_tile = attn_tile_queries(group) / group;
+    for (uint32_t s = 0; s < ex->step->n_seqs; s++)
+        a.n_items += seq_tiles(&step_seqs(ex->step)[s], a.rows_per_tile) * p.n_kv_heads;
+    for (uint32_t r = 0; r < ex->step->n_rows; r++) {
+        uint32_t n = (step_rows(ex->step)[r].hi + ATTN_RANGE - 1) / ATTN_RANGE;
+        if (n > a.n_ranges) a.n_ranges = n;
+    }
+    return a;
+}
+
+/* Item i with the thread's scratch behind it; its queries are gathered. */
+static Tile tile_open(const Attn *a, uint32_t item) {
+    const OpAttn p = a->op->p.attn;
+    const StepSeq *seq = step_seqs(a->ex->step);
+    for (uint32_t n; item >= (n = seq_tiles(seq, a->rows_per_tile) * p.n_kv_heads); seq++) item -= n;
+    uint32_t tile = item / p.n_kv_heads * a->rows_per_tile, left = seq->n_rows - tile;
+    const ProgPlane *kp = &a->ex->program->planes[a->op->plane[0]], *vp = &a->ex->program->planes[a->op->plane[1]];
+    Tile t = {.ex = a->ex, .op = a->op, .seq = seq, .row0 = seq->first_row + tile, .kv_head = item % p.n_kv_heads};
+    t.n_rows = left < a->rows_per_tile ? left : a->rows_per_tile;
+    t.n_group = p.n_heads / p.n_kv_heads;
+    t.n = t.n_rows * t.n_group;
+    t.k = kv_shape(kp->use, a->ex->planes->type[kp->use], kp->head_cols);
+    t.v = kv_shape(vp->use, a->ex->planes->type[vp->use], vp->head_cols);
+    t.v_pad = t.v.pad_cols;
+    uint32_t cap = a->aux->attn_rows;
+    float *f = aux_floats(a->ex, a->aux->attn);
+    t.k_block = f, f += (size_t)ATTN_BLOCK * a->aux->attn_dim;
+    t.v_block = f, f += (size_t)ATTN_BLOCK * a->aux->attn_v_dim;
+    t.p = f, f += (size_t)cap * 64;
+    t.q = f, f += (size_t)cap * a->aux->attn_dim;
+    t.rescale = f, f += cap;
+    t.from = (uint8_t *)f, f += cap / 4 + 1;
+    t.to = (uint8_t *)f;
+    Mat q = host_mat(a->ex, a->op->in[0]);
+    for (uint32_t i = 0; i < t.n; i++) {
+        const float *x = q.p + (t.row0 + i / t.n_group) * q.stride + (t.kv_head * t.n_group + i % t.n_group) * p.head_dim;
+        for (uint32_t d = 0; d < p.head_dim; d++) t.q[(size_t)d * t.n + i] = x[d];
+    }
+    return t;
+}
+
+/* Two results of a tile behind the scratch that tile_open() uses. */
+static Softmax scratch_softmax(const Attn *a, int which) {
+    size_t cap = a->aux->attn_rows, v = a->aux->attn_v_dim;
+    float *f = aux_floats(a->ex, a->aux->attn) + ATTN_BLOCK * ((size_t)a->aux->attn_dim + v) +
+               cap * (64 + a->aux->attn_dim + 1) + 2 * (cap / 4 + 1);
+    f += (15 - ((uintptr_t)f / 4 + 15) % 16) + (size_t)which * cap * (v + 2);
+    return (Softmax){f + cap * v, f + cap * (v + 1), f};
+}
+
+static Softmax slot_softmax(const Attn *a, size_t slot) {
+    size_t cap = a->aux->attn_rows, v = a->aux->attn_v_dim;
+    float *f = aux_floats(a->ex, a->aux->slots) + slot * a->aux->slot_floats;
+    return (Softmax){f + cap * v, f + cap * (v + 1), f};
+}
+
+/* Whole items, dealt out in turn: later rows see more keys. */
+static void attend_items(const Attn *a, int i_thread, int n_threads) {
+    Softmax total = scratch_softmax(a, 0), s = scratch_softmax(a, 1);
+    for (uint32_t i = (uint32_t)i_thread; i < a->n_items; i += (uint32_t)n_threads) {
+        Tile t = tile_open(a, i);
+        uint32_t first = UINT32_MAX, end = 0;
+        for (uint32_t r = 0; r < t.n_rows; r++) {
+            uint32_t lo, hi;
+            row_keys(&t, r, &lo, &hi);
+            if (lo < first) first = lo;
+            if (hi > end) end = hi;
+        }
+        softmax_clear(&total, t.n, t.v_pad);
+        for (uint32_t range = first / ATTN_RANGE; range * ATTN_RANGE < end; range++) {
+            attend_range(&t, &s, range);
+            softmax_merge(&total, &s, t.n, t.v_pad);
+        }
+        tile_write(&t, &total);
+    }
+}
+
+/* Few items, many keys: threads take single ranges and leave them in slots; slots 0..n_items-1 hold the totals. */
+static void attend_ranges(const Attn *a, int i_thread, int n_threads) {
+    uint32_t width = (uint32_t)(a->aux->n_slots - a->n_items) / a->n_items;
+    for (uint32_t r0 = 0; r0 < a->n_ranges; r0 += width) {
+        uint32_t n = a->n_ranges - r0 < width ? a->n_ranges - r0 : width, from, to;
+        host_share(a->n_items * n, i_thread, n_threads, &from, &to);
+        Tile t = {0};
+        for (uint32_t u = from, open = UINT32_MAX; u < to; u++) {
+            if (u / n != open) t = tile_open(a, open = u / n);
+            Softmax s = slot_softmax(a, a->n_items + u);
+            attend_range(&t, &s, r0 + u % n);
+        }
+        host_barrier(a->ex);
+        for (uint32_t i = (uint32_t)i_thread; i < a->n_items; i += (uint32_t)n_threads) {
+            t = tile_open(a, i);
+            Softmax total = slot_softmax(a, i);
+            if (r0 == 0) softmax_clear(&total, t.n, t.v_pad);
+            for (uint32_t k = 0; k < n; k++) {
+                Softmax s = slot_softmax(a, a->n_items + (size_t)i * n + k);
+                softmax_merge(&total, &s, t.n, t.v_pad);
+            }
+            if (r0 + n == a->n_ranges) tile_write(&t, &total);
+        }
+        if (r0 + n < a->n_ranges) host_barrier(a->ex);
+    }
+}
+
+void ISA(op_attn)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    Attn a = attn_of(ex, op, aux_thread(ex, i_thread, n_threads));
+    if (n_threads > 1 && a.n_ranges > 1 && a.n_items < 4 * (uint32_t)n_threads) {
+        attend_ranges(&a, i_thread, n_threads);
+    } else {
+        attend_items(&a, i_thread, n_threads);
+    }
+}

@@ -1,0 +1,77 @@
+#include "backend/cpu/cpu_aux.h"
+
+#include "base/mem.h"
+
+enum { AUX_ALIGN = 256, ATTN_SLOTS_PER_THREAD = 32, ATTN_MIN_SLOTS = 64 };
+
+typedef struct AuxShape {
+    uint32_t linear_cols; /* widest input of a linear, padded to units */
+    uint32_t q_rows, dim, v_dim;
+} AuxShape;
+
+static uint32_t max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+uint32_t attn_tile_queries(uint32_t n_group) {
+    return n_group >= ATTN_QUERIES ? n_group : ATTN_QUERIES / n_group * n_group;
+}
+
+static AuxShape shape_of(const Program *p) {
+    AuxShape s = {0};
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const Op *op = &p->ops[i];
+        if (op->code == OP_LINEAR) s.linear_cols = max_u32(s.linear_cols, p->vals[op->in[0]].cols);
+        if (op->code != OP_ATTN) continue;
+        s.q_rows = max_u32(s.q_rows, attn_tile_queries(op->p.attn.n_heads / op->p.attn.n_kv_heads));
+        s.dim = max_u32(s.dim, op->p.attn.head_dim);
+        s.v_dim = max_u32(s.v_dim, op->p.attn.v_dim);
+    }
+    s.linear_cols = (s.linear_cols + UNIT_COLS - 1) / UNIT_COLS * UNIT_COLS;
+    s.dim = (s.dim + 15) / 16 * 16;
+    s.v_dim = (s.v_dim + 31) / 32 * 32; /* q4_0 values come in blocks of 32 */
+    return s;
+}
+
+/* A byte a code; a scale per unit and a correction per half, 4 bytes each. */
+static size_t acts_bytes(size_t elements) { return size_align(elements + elements / 32 * 4 + elements / 16 * 4 + 192, AUX_ALIGN); }
+
+static size_t take(size_t *at, size_t bytes) {
+    size_t here = *at;
+    *at += size_align(bytes, AUX_ALIGN);
+    return here;
+}
+
+static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_threads, AuxThread *out) {
+    AuxShape s = shape_of(p);
+    size_t n = (size_t)n_threads, me = (size_t)i_thread, cols = s.linear_cols;
+    size_t at = 0, private_bytes = acts_bytes(cols > ACT_PRIVATE_MAX ? cols : ACT_PRIVATE_MAX);
+    /* A tile of 32 outputs widened to f32, or the scales and biases of 16 outputs in groups of 16. */
+    size_t tile_bytes = size_align(cols * FLOAT_TILE_ROWS * 4 + AUX_ALIGN, AUX_ALIGN);
+    size_t kv = (size_t)ATTN_BLOCK * (s.dim + s.v_dim), per_query = ATTN_BLOCK + s.dim + 2 * (size_t)s.v_dim + 16;
+    size_t attn_bytes = size_align((kv + s.q_rows * per_query) * 4 + AUX_ALIGN, AUX_ALIGN);
+    take(&at, n * sizeof(AuxThread));
+    out->acts_shared = take(&at, acts_bytes(rows * cols));
+    out->acts_private = take(&at, n * private_bytes) + me * private_bytes;
+    out->tile = take(&at, n * tile_bytes) + me * tile_bytes;
+    out->attn = take(&at, n * attn_bytes) + me * attn_bytes;
+    out->n_slots = ATTN_SLOTS_PER_THREAD * n > ATTN_MIN_SLOTS ? ATTN_SLOTS_PER_THREAD * n : ATTN_MIN_SLOTS;
+    out->slot_floats = s.q_rows * ((size_t)s.v_dim + 2);
+    out->slots = take(&at, s.q_rows ? out->n_slots * out->slot_floats * 4 : 0);
+    out->attn_rows = s.q_rows;
+    out->attn_dim = s.dim;
+    out->attn_v_dim = s.v_dim;
+    return at;
+}
+
+size_t aux_bytes(const Program *p, uint32_t max_rows, uint32_t max_out, int n_threads) {
+    AuxThread t;
+    return layout(p, max_u32(max_rows, max_out), 0, n_threads, &t);
+}
+
+AuxThread *aux_thread(const HostExec *ex, int i_thread, int n_threads) {
+    AuxThread *t = (AuxThread *)ex->aux + i_thread;
+    if (!t->ready) {
+        layout(ex->program, max_u32(ex->max_rows[SPACE_T], ex->max_rows[SPACE_R]), i_thread, n_threads, t);
+        t->ready = true;
+    }
+    return t;
+}

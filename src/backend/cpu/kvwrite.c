@@ -1,0 +1,88 @@
+/* KV_WRITE: rows into cache pages. One definition for all instruction sets: it is scattered bytes, not arithmetic. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/kvpage.h"
+#include "base/fp.h"
+
+size_t cpu_plane_page_bytes(const ProgPlane *plane, PlaneType type) {
+    return plane->heads * kv_shape(plane->use, type, plane->head_cols).head_bytes;
+}
+
+/* Where column c of token t lies, counted in elements (q4_0: in bytes; the nibble by use). */
+typedef struct Place {
+    size_t at;
+    int shift;
+} Place;
+
+static Place place_of(const KvShape *s, PlaneUse use, uint32_t t, uint32_t c) {
+    if (use == PLANE_KEY) {
+        if (s->type == PLANE_Q4_0) return (Place){(size_t)(c / 2) * PAGE_TOKENS + t, c % 2 ? 4 : 0};
+        return (Place){(size_t)c * PAGE_TOKENS + t, 0};
+    }
+    if (s->type == PLANE_Q4_0)
+        return (Place){((size_t)t * s->pad_cols + c / 32 * 32) / 2 + c % 16, c % 32 < 16 ? 0 : 4};
+    return (Place){(size_t)t * s->pad_cols + c, 0};
+}
+
+static void store_codes(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t, const float *x) {
+    float most = 0, top = s->type == PLANE_Q8_0 ? 127 : 7;
+    for (uint32_t c = 0; c < s->cols; c++) most = fabsf(x[c]) > most ? fabsf(x[c]) : most;
+    uint16_t d = fp_f32_to_f16(most / top);
+    float scale = fp_f16_to_f32(d), inv = scale > 0 ? 1 / scale : 0;
+    memcpy(head + s->scale_at + 2 * t, &d, 2);
+    for (uint32_t c = 0; c < s->cols; c++) {
+        float q = rintf(x[c] * inv);
+        int code = q > top ? (int)top : q < -top ? (int)-top : q == q ? (int)q : 0;
+        Place p = place_of(s, use, t, c);
+        if (s->type == PLANE_Q8_0) {
+            head[p.at] = (unsigned char)code;
+        } else {
+            head[p.at] = (unsigned char)((head[p.at] & (15 << (4 - p.shift))) | (code + 8) << p.shift);
+        }
+    }
+}
+
+static void store_floats(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t, const float *x) {
+    size_t step = use == PLANE_KEY ? PAGE_TOKENS : 1, at = place_of(s, use, t, 0).at;
+    switch (s->type) {
+    case PLANE_F32:
+        for (uint32_t c = 0; c < s->cols; c++) memcpy(head + 4 * (at + c * step), &x[c], 4);
+        break;
+    case PLANE_F16:
+        for (uint32_t c = 0; c < s->cols; c++) {
+            uint16_t h = fp_f32_to_f16(x[c]);
+            memcpy(head + 2 * (at + c * step), &h, 2);
+        }
+        break;
+    default:
+        for (uint32_t c = 0; c < s->cols; c++) {
+            uint16_t h = fp_f32_to_bf16(x[c]);
+            memcpy(head + 2 * (at + c * step), &h, 2);
+        }
+    }
+}
+
+void cpu_kv_write(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    Mat x = host_mat(ex, op->in[0]);
+    const ProgPlane *pp = &ex->program->planes[op->plane[0]];
+    KvShape s = kv_shape(pp->use, ex->planes->type[pp->use], pp->head_cols);
+    bool quantized = s.type == PLANE_Q8_0 || s.type == PLANE_Q4_0;
+    uint32_t from, to;
+    host_share(x.rows, i_thread, n_threads, &from, &to);
+    for (uint32_t r = from; r < to; r++) {
+        const StepRow *row = &step_rows(ex->step)[r];
+        const StepSeq *seq = &step_seqs(ex->step)[row->seq];
+        unsigned char *head = host_page(ex->planes, op->plane[0], step_pages(ex->step)[seq->first_page + row->slot / PAGE_TOKENS]);
+        uint32_t t = row->slot % PAGE_TOKENS;
+        for (uint32_t h = 0; h < pp->heads; h++, head += s.head_bytes) {
+            const float *in = x.p + (size_t)r * x.stride + (size_t)h * s.cols;
+            if (quantized) {
+                store_codes(&s, pp->use, head, t, in);
+            } else {
+                store_floats(&s, pp->use, head, t, in);
+            }
+        }
+    }
+}

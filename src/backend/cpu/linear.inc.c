@@ -1,0 +1,336 @@
+/* LINEAR on the CPU: activations to int8 once per distinct input, then tiles of outputs over blocks of rows. How tiles and
+ * rows are dealt to threads and cut into blocks changes no bit: integer sums are exact and each output's float steps have
+ * one order (qtile.inc.c). */
+#include <float.h>
+
+#include "backend/cpu/cpu_aux.h"
+#include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/qkern.h"
+#include "base/fp.h"
+#include "base/mem.h"
+
+/* ---- activations ---- */
+
+INLINE vf load_cols(const float *x, const uint32_t *perm, uint32_t k, uint32_t n_cols) {
+    if (k + 16 <= n_cols && !perm) return vf_load(x + k);
+    int n = k >= n_cols ? 0 : n_cols - k < 16 ? (int)(n_cols - k) : 16;
+    if (!perm) return vf_load_n(x + k, n);
+    float t[16] = {0};
+    for (int i = 0; i < n; i++) t[i] = x[perm[k + (uint32_t)i]];
+    return vf_load(t);
+}
+
+/* Largest magnitude of 32 values; NaN if one is: magnitudes compare as integers, and NaN is above infinity. */
+INLINE float abs_max(vf a, vf b) {
+    int32_t m[16], most = 0;
+    vi ia = vf_as_vi(vf_abs(a)), ib = vf_as_vi(vf_abs(b));
+    vi_store(m, vi_max(ia, ib));
+    for (int i = 0; i < 16; i++) most = m[i] > most ? m[i] : most;
+    return fp_from_bits((uint32_t)most);
+}
+
+static void put_corr(void *corr, size_t at, const QActsKey *key, int32_t sum, float scale) {
+    float *f = (float *)corr + at;
+    if (key->offset == WOFFSET_CONST) {
+        ((int32_t *)corr)[at] = -key->zero * sum;
+    } else {
+        *f = key->offset == WOFFSET_BIAS ? scale * (float)sum : -(float)sum;
+    }
+}
+
+/* Row r of a block of n_rows rows. */
+static void quantize_row(const QActs *a, const QActsKey *key, const float *x, uint32_t n_cols, uint32_t r0, uint32_t r,
+                         uint32_t n_rows) {
+    int8_t *codes = a->codes + (size_t)r0 * a->n_units * UNIT_COLS + 4 * r;
+    float *scales = a->scale + (size_t)r0 * a->n_units + r;
+    char *corr = (char *)a->corr + ((size_t)r0 * a->n_corr + r) * 4;
+    for (uint32_t u = 0; u < a->n_units; u++) {
+        vf x0 = load_cols(x, key->perm, u * UNIT_COLS, n_cols), x1 = load_cols(x, key->perm, u * UNIT_COLS + 16, n_cols);
+        float most = abs_max(x0, x1), scale = most / 127.0f, inv = most == 0 ? 0 : 127.0f / most;
+        if (!(inv <= FLT_MAX)) inv = 0; /* all values so small that the quotient overflows: they count as zeros */
+        vi q0 = vf_to_vi(vf_mul(x0, vf_set1(inv))), q1 = vf_to_vi(vf_mul(x1, vf_set1(inv)));
+        int8_t b[UNIT_COLS];
+        vi_store_i8(b, q0);
+        vi_store_i8(b + 16, q1);
+        for (int q = 0; q < 8; q++) memcpy(codes + ((size_t)u * 8 + (size_t)q) * n_rows * 4, b + 4 * q, 4);
+        scales[(size_t)u * n_rows] = scale;
+        if (key->halves) {
+            put_corr(corr, (size_t)2 * u * n_rows, key, vi_hsum(q0), scale);
+            put_corr(corr, ((size_t)2 * u + 1) * n_rows, key, vi_hsum(q1), scale);
+        } else {
+            put_corr(corr, (size_t)u * n_rows, key, vi_hsum(vi_add(q0, q1)), scale);
+        }
+    }
+}
+
+static void quantize_rows(const QActs *a, const QActsKey *key, Mat x, uint32_t from, uint32_t to) {
+    uint32_t n_blocks = act_n_blocks(x.rows, ACT_BLOCK_ROWS), b0, b1;
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        act_block(x.rows, ACT_BLOCK_ROWS, b, &b0, &b1);
+        for (uint32_t r = b0 > from ? b0 : from; r < b1 && r < to; r++)
+            quantize_row(a, key, x.p + r * x.stride, x.cols, b0, r - b0, b1 - b0);
+    }
+}
+
+static bool same_key(const QActsKey *a, const QActsKey *b) {
+    return a->valid && a->val == b->val && a->offset == b->offset && a->zero == b->zero && a->halves == b->halves &&
+           a->perm == b->perm;
+}
+
+/* The input as this matrix wants it. Small steps: every thread for itself. Large ones: shared, between barriers. */
+static QActs acts_for(const HostExec *ex, AuxThread *t, const PackedMat *m, Val val, Mat x, int i_thread, int n_threads) {
+    QActsKey key = {.val = val, .offset = m->offset, .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
+                    .halves = !m->in_stream && m->units_per_group == 0, .perm = m->perm, .valid = true};
+    size_t elements = (size_t)x.rows * m->n_units * UNIT_COLS;
+    bool alone = elements <= ACT_PRIVATE_MAX;
+    char *p = (char *)ex->aux + (alone ? t->acts_private : t->acts_shared);
+    QActs a = {.n_rows = x.rows, .n_units = m->n_units, .n_corr = m->n_units * (key.halves ? 2 : 1)};
+    a.codes = (int8_t *)p;
+    a.scale = (float *)(void *)(p + size_align(elements, 64));
+    a.corr = (char *)a.scale + size_align((size_t)x.rows * m->n_units * 4, 64);
+    QActsKey *held = alone ? &t->key_private : &t->key_shared;
+    if (same_key(held, &key)) return a;
+    if (alone) {
+        quantize_rows(&a, &key, x, 0, x.rows);
+    } else {
+        uint32_t from, to;
+        host_share(x.rows, i_thread, n_threads, &from, &to);
+        host_barrier(ex); /* nobody reads the old codes any more */
+        quantize_rows(&a, &key, x, from, to);
+        host_barrier(ex);
+    }
+    *held = key;
+    return a;
+}
+
+/* ---- scales at the head of a tile ---- */
+
+INLINE vf load_scale(const unsigned char *p, DType t, size_t i) {
+    if (t == DTYPE_F32) return vf_load((const float *)(const void *)p + i);
+    const uint16_t *h = (const uint16_t *)(const void *)p + i;
+    return t == DTYPE_F16 ? vf_load_f16(h) : vf_load_bf16(h);
+}
+
+/* Widened scale bytes (wform.h, WSub). */
+INLINE vf widen_sub(const PackedMat *m, vi b) {
+    switch (m->sub) {
+    case WSUB_E8M0:
+    case WSUB_E8M0_GGML: {
+        /* 2^(b - 127): the exponent field, but for 0 (a denormal) and 255. */
+        vf v = vi_as_vf(vi_shl(b, 23));
+        v = vf_sel(vi_eq(b, vi_set1(0)), vi_as_vf(vi_set1(0x00400000)), v);
+        vf top = vi_as_vf(vi_set1(m->sub == WSUB_E8M0 ? 0x7fc00000 : 0x7f800000));
+        v = vf_sel(vi_eq(b, vi_set1(255)), top, v);
+        if (m->sub == WSUB_E8M0) return vf_mul(v, vf_set1(m->unit));
+        /* 2^128 times one half is finite: the half goes in first. */
+        vf half = vf_sel(vi_eq(b, vi_set1(255)), vi_as_vf(vi_set1(0x7f000000)), vf_mul(v, vf_set1(0.5f)));
+        return vf_mul(half, vf_set1(2 * m->unit));
+    }
+    case WSUB_E4M3: {
+        float f[16];
+        int32_t i[16];
+        vi_store(i, b);
+        for (int l = 0; l < 16; l++) f[l] = fp_e4m3_to_f32((uint8_t)i[l]);
+        return vf_mul(vf_load(f), vf_set1(m->unit));
+    }
+    default: return vf_mul(vi_to_vf(b), vf_set1(m->unit));
+    }
+}
+
+INLINE vi load_sub(const PackedMat *m, const unsigned char *p) {
+    if (m->sub == WSUB_INT && m->sub_bits == 8) return vi_load_i8((const int8_t *)p);
+    return vi_load_u8(p);
+}
+
+static void head_two_level(const PackedMat *m, const unsigned char *tile, float *scale, float *bias) {
+    PackedHead h = packed_head(m);
+    for (uint32_t g = 0; g < m->n_groups; g++, scale += TILE_ROWS, bias += TILE_ROWS) {
+        size_t s = m->n_super ? (size_t)((uint64_t)g * m->group / m->super) * TILE_ROWS : 0;
+        vi sub = load_sub(m, tile + h.sub + (size_t)g * TILE_ROWS), min = sub;
+        if (m->sub_bits == 4) {
+            min = vi_shr(sub, 4);
+            sub = vi_and(sub, vi_set1(15));
+        } else if (m->offset == WOFFSET_BIAS) {
+            min = vi_load_u8(tile + h.sub_min + (size_t)g * TILE_ROWS);
+        }
+        vf v = widen_sub(m, sub);
+        vf_store(scale, m->n_super ? vf_mul(load_scale(tile + h.scale, m->scale_dtype, s), v) : v);
+        if (m->offset == WOFFSET_BIAS)
+            vf_store(bias, vf_sub(vf_zero(), vf_mul(load_scale(tile + h.bias, m->scale_dtype, s), vi_to_vf(min))));
+    }
+}
+
+static void head_one_level(const PackedMat *m, const unsigned char *tile, float *scale, float *bias) {
+    PackedHead h = packed_head(m);
+    size_t n = (size_t)m->n_groups * TILE_ROWS;
+    for (size_t i = 0; i < n; i += TILE_ROWS) {
+        vf_store(scale + i, load_scale(tile + h.scale, m->scale_dtype, i));
+        if (m->offset == WOFFSET_BIAS) vf_store(bias + i, load_scale(tile + h.bias, m->scale_dtype, i));
+        if (m->offset != WOFFSET_ZERO) continue;
+        const unsigned char *z = tile + h.bias;
+        for (size_t l = i; l < i + TILE_ROWS; l++)
+            bias[l] = packed_zero_bytes(m) == 2 ? (float)(z[2 * l] | z[2 * l + 1] << 8) : (float)z[l];
+    }
+}
+
+/* f32 [groups][16] each; with groups of 16, a missing second half of the last unit gets scale 0. */
+static void head_decode(const PackedMat *m, const unsigned char *tile, float *scale, float *bias) {
+    if (m->sub == WSUB_NONE) {
+        head_one_level(m, tile, scale, bias);
+    } else {
+        head_two_level(m, tile, scale, bias);
+    }
+    if (m->units_per_group == 0 && m->n_groups % 2) {
+        memset(scale + (size_t)m->n_groups * TILE_ROWS, 0, TILE_ROWS * sizeof *scale);
+        memset(bias + (size_t)m->n_groups * TILE_ROWS, 0, TILE_ROWS * sizeof *bias);
+    }
+}
+
+/* ---- the product ---- */
+
+typedef struct Linear {
+    const HostExec *ex;
+    AuxThread *aux;
+    const PackedMat *m;
+    Mat x, out;        /* out: the columns of this part */
+    const float *add;  /* bias of this part, or NULL */
+    QActs acts;
+} Linear;
+
+/* One tile times the rows of blocks b0..b1. */
+static void code_tile(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) {
+    const PackedMat *m = l->m;
+    QArgs a = {.m = m, .tile = packed_tile(m, tile), .out_stride = l->out.stride};
+    float *scratch = aux_floats(l->ex, l->aux->tile);
+    if (!m->in_stream) {
+        float *bias = scratch + ((size_t)m->n_groups + 1) * TILE_ROWS;
+        head_decode(m, a.tile, scratch, bias);
+        a.scale = scratch;
+        a.bias = bias;
+    }
+    uint32_t n0 = tile * TILE_ROWS;
+    a.n_out = m->n - n0 < TILE_ROWS ? (int)(m->n - n0) : TILE_ROWS;
+    a.add = l->add ? l->add + n0 : NULL;
+    for (uint32_t b = b0; b < b1; b++) {
+        uint32_t r0, r1;
+        act_block(l->x.rows, ACT_BLOCK_ROWS, b, &r0, &r1);
+        a.x_rows = r1 - r0;
+        for (uint32_t r = r0, n; r < r1; r += n) {
+            n = r1 - r;
+            QKernel *kernel = m->in_stream ? ISA(qstream_kernel)(m, &n) : ISA(qhead_kernel)(m, &n);
+            a.x = l->acts.codes + (size_t)r0 * m->n_units * UNIT_COLS + 4 * (r - r0);
+            a.x_scale = l->acts.scale + (size_t)r0 * m->n_units + (r - r0);
+            a.corr = (const char *)l->acts.corr + ((size_t)r0 * l->acts.n_corr + (r - r0)) * 4;
+            a.out = l->out.p + r * l->out.stride + n0;
+            kernel(&a);
+        }
+    }
+}
+
+/* 32 outputs of coded weights as floats, [k][32]. */
+static void expand_tile(const PackedMat *m, uint32_t n0, float *out) {
+    float row[UNIT_COLS];
+    for (uint32_t half = 0; half < 2; half++) {
+        uint32_t tile = n0 / TILE_ROWS + half;
+        for (uint32_t lane = 0; lane < TILE_ROWS; lane++) {
+            float *o = out + half * TILE_ROWS + lane;
+            for (uint32_t k = 0; k < m->k; k += UNIT_COLS) {
+                uint32_t n = m->k - k < UNIT_COLS ? m->k - k : UNIT_COLS;
+                memset(row, 0, sizeof row);
+                if (tile < m->n_tiles) packed_decode_cols(m, tile * TILE_ROWS + lane, k, n, row);
+                for (uint32_t i = 0; i < n; i++) o[(size_t)(k + i) * FLOAT_TILE_ROWS] = row[i];
+            }
+        }
+    }
+}
+
+static void float_tiles(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) {
+    const PackedMat *m = l->m;
+    uint32_t n0 = tile * FLOAT_TILE_ROWS;
+    FArgs a = {.k = m->k, .x_stride = l->x.stride, .out_stride = l->out.stride};
+    DType t = m->plain;
+    if (m->kind == PACKED_EXPAND) {
+        float *scratch = aux_floats(l->ex, l->aux->tile);
+        expand_tile(m, n0, scratch);
+        a.tile = (const unsigned char *)scratch;
+        t = DTYPE_F32;
+    } else {
+        a.tile = packed_tile(m, tile);
+    }
+    a.n_out = m->n - n0 < FLOAT_TILE_ROWS ? (int)(m->n - n0) : FLOAT_TILE_ROWS;
+    a.add = l->add ? l->add + n0 : NULL;
+    for (uint32_t b = b0; b < b1; b++) {
+        uint32_t r0, r1;
+        act_block(l->x.rows, ACT_BLOCK_ROWS, b, &r0, &r1);
+        for (uint32_t r = r0, n; r < r1; r += n) {
+            n = r1 - r;
+            FKernel *kernel = ISA(float_kernel)(t, &n);
+            a.x = l->x.p + r * l->x.stride;
+            a.out = l->out.p + r * l->out.stride + n0;
+            kernel(&a);
+        }
+    }
+}
+
+enum { L2_ACT_BYTES = 384 << 10 };
+
+/* All tiles x all row blocks; rows in pieces whose activations stay in the second-level cache. */
+static void linear_part(const Linear *l, int i_thread, int n_threads) {
+    const PackedMat *m = l->m;
+    bool codes = m->kind == PACKED_CODES;
+    uint32_t tile_rows = codes ? TILE_ROWS : FLOAT_TILE_ROWS, n_tiles = (m->n + tile_rows - 1) / tile_rows;
+    uint32_t n_blocks = act_n_blocks(l->x.rows, ACT_BLOCK_ROWS), t0 = 0, t1 = n_tiles, b_from = 0, b_to = n_blocks;
+    if (n_tiles >= 4 * (uint32_t)n_threads || n_blocks < (uint32_t)n_threads) {
+        host_share(n_tiles, i_thread, n_threads, &t0, &t1);
+    } else {
+        host_share(n_blocks, i_thread, n_threads, &b_from, &b_to);
+    }
+    size_t block_bytes = (size_t)ACT_BLOCK_ROWS * m->k * (codes ? 1 : 4);
+    uint32_t piece = L2_ACT_BYTES / block_bytes > 0 ? (uint32_t)(L2_ACT_BYTES / block_bytes) : 1;
+    for (uint32_t b = b_from; b < b_to; b += piece) {
+        uint32_t b1 = b_to - b < piece ? b_to : b + piece;
+        for (uint32_t t = t0; t < t1; t++) {
+            if (codes) {
+                code_tile(l, t, b, b1);
+            } else {
+                float_tiles(l, t, b, b1);
+            }
+        }
+    }
+}
+
+void ISA(op_linear)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    const BackWeight *w = ex->weights[op->w[0]];
+    const float *bias = op->w[1] == W_NONE ? NULL : ex->weights[op->w[1]]->vector;
+    Linear l = {.ex = ex, .aux = aux_thread(ex, i_thread, n_threads), .x = host_mat(ex, op->in[0])};
+    /* Ops of one run come in ascending order: an op at or before the last one starts a new run, whose values are new. */
+    if (op <= l.aux->last_linear) l.aux->key_shared.valid = l.aux->key_private.valid = false;
+    l.aux->last_linear = op;
+    if (l.x.rows == 0) return;
+    Mat out = host_mat(ex, op->out);
+    uint32_t n0 = 0;
+    for (int i = 0; i < w->n_parts; n0 += w->parts[i++].n) {
+        l.m = &w->parts[i];
+        l.out = (Mat){out.p + n0, out.stride, out.rows, l.m->n};
+        l.add = bias ? bias + n0 : NULL;
+        if (l.m->kind == PACKED_CODES) l.acts = acts_for(ex, l.aux, l.m, op->in[0], l.x, i_thread, n_threads);
+        linear_part(&l, i_thread, n_threads);
+    }
+}
+
+void ISA(op_embed)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    const BackWeight *w = ex->weights[op->w[0]];
+    Mat out = host_mat(ex, op->out);
+    const StepRow *rows = step_rows(ex->step);
+    uint32_t from, to;
+    host_share(out.rows, i_thread, n_threads, &from, &to);
+    for (uint32_t r = from; r < to; r++) {
+        float *o = out.p + r * out.stride;
+        uint32_t token = rows[r].source;
+        int part = 0;
+        while (part + 1 < w->n_parts && token >= w->parts[part].n) token -= w->parts[part++].n;
+        packed_decode_row(&w->parts[part], token, o);
+        if (op->p.scale != 1.0f)
+            for (uint32_t c = 0; c < out.cols; c++) o[c] *= op->p.scale;
+    }
+}

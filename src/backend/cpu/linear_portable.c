@@ -1,0 +1,2 @@
+#include "backend/cpu/vec_portable.h"
+#include "backend/cpu/linear.inc.c"

@@ -1,0 +1,252 @@
+/* The packer: takes rows of a source in chunks on all threads and lays them out in tiles (packed.h). */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/cpu/packed.h"
+#include "base/fp.h"
+#include "base/mem.h"
+
+/* Rows of one chunk in canonical arrays (wform.h), or as stored (floats). */
+typedef struct Chunk {
+    WRows rows;
+    unsigned char *plain;
+    WeightScratch scratch;
+} Chunk;
+
+typedef struct PackJob {
+    const WeightSource *source;
+    PackedMat *m;
+    uint32_t chunk_rows;
+    atomic_uint next;   /* first row of the next chunk */
+    atomic_bool failed;
+    Err err;            /* of the thread that set failed first */
+} PackJob;
+
+static void chunk_deinit(Chunk *c) {
+    mem_free(c->rows.codes);
+    mem_free(c->rows.scale);
+    mem_free(c->rows.zero);
+    mem_free(c->rows.bias);
+    mem_free(c->rows.d);
+    mem_free(c->rows.dmin);
+    mem_free(c->rows.sub);
+    mem_free(c->rows.sub_min);
+    mem_free(c->plain);
+    wsource_scratch_deinit(&c->scratch);
+}
+
+static bool chunk_init(Chunk *c, const PackedMat *m, uint32_t n) {
+    if (m->kind == PACKED_FLOATS)
+        return (c->plain = mem_calloc((size_t)n * m->k, dtype_size16(m->plain))) != NULL;
+    size_t groups = (size_t)n * m->n_groups, supers = (size_t)n * m->n_super;
+    WRows *r = &c->rows;
+    if (!(r->codes = mem_calloc(n, m->k))) return false;
+    if (m->sub == WSUB_NONE) {
+        r->scale = mem_calloc(groups, sizeof *r->scale);
+        r->zero = mem_calloc(groups, sizeof *r->zero);
+        r->bias = mem_calloc(groups, sizeof *r->bias);
+        return r->scale && r->zero && r->bias;
+    }
+    r->d = mem_calloc(supers, sizeof *r->d);
+    r->dmin = mem_calloc(supers, sizeof *r->dmin);
+    r->sub = mem_calloc(groups, 1);
+    r->sub_min = mem_calloc(groups, 1);
+    return r->d && r->dmin && r->sub && r->sub_min;
+}
+
+static void float_put(unsigned char *p, DType t, size_t i, float v) {
+    uint32_t w = t == DTYPE_F32 ? fp_bits(v) : t == DTYPE_F16 ? fp_f32_to_f16(v) : fp_f32_to_bf16(v);
+    memcpy(p + i * dtype_size16(t), &w, dtype_size16(t));
+}
+
+/* 16 rows x 32 columns of codes, transposed to q[8][64]. */
+static void unit_gather(const uint8_t *codes, uint32_t k, uint32_t n_rows, uint32_t k0, uint8_t q[8][CODE_VEC]) {
+    memset(q, 0, 8 * CODE_VEC);
+    uint32_t cols = k - k0 < UNIT_COLS ? k - k0 : UNIT_COLS;
+    for (uint32_t lane = 0; lane < n_rows; lane++) {
+        const uint8_t *row = codes + (size_t)lane * k + k0;
+        uint32_t c = 0;
+        for (; c + 4 <= cols; c += 4) memcpy(&q[c / 4][lane * 4], row + c, 4);
+        for (; c < cols; c++) q[c / 4][lane * 4 + c % 4] = row[c];
+    }
+}
+
+static void unit_pack(uint8_t q[8][CODE_VEC], unsigned bits, unsigned char *out) {
+    if (bits == 8) {
+        memcpy(out, q, 8 * CODE_VEC);
+        return;
+    }
+    unsigned shift = 0;
+    if (bits & 4) {
+        for (int v = 0; v < 4; v++, out += CODE_VEC)
+            for (int i = 0; i < CODE_VEC; i++) out[i] = (unsigned char)((q[2 * v][i] & 15) | (q[2 * v + 1][i] & 15) << 4);
+        shift = 4;
+    }
+    if (bits & 2) {
+        for (int v = 0; v < 2; v++, out += CODE_VEC) {
+            memset(out, 0, CODE_VEC);
+            for (int c = 0; c < 4; c++)
+                for (int i = 0; i < CODE_VEC; i++) out[i] |= (unsigned char)((q[4 * v + c][i] >> shift & 3) << 2 * c);
+        }
+        shift += 2;
+    }
+    if (bits & 1) {
+        memset(out, 0, CODE_VEC);
+        for (int c = 0; c < 8; c++)
+            for (int i = 0; i < CODE_VEC; i++) out[i] |= (unsigned char)((q[c][i] >> shift & 1) << c);
+    }
+}
+
+/* Scales of one lane. at: the row in the chunk. */
+static bool lane_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t lane, unsigned char *tile) {
+    PackedHead h = packed_head(m);
+    DType t = m->scale_dtype;
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        size_t from = at * m->n_groups + g, to = (size_t)g * TILE_ROWS + lane;
+        if (m->in_stream) {
+            unsigned char *p = tile + stream_scale_at(m, g);
+            float_put(p, t, lane, r->scale[from]);
+            if (m->offset == WOFFSET_BIAS) float_put(p + 32, t, lane, r->bias[from]);
+        } else if (m->sub == WSUB_NONE) {
+            float_put(tile + h.scale, t, to, r->scale[from]);
+            if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, t, to, r->bias[from]);
+            if (m->offset == WOFFSET_ZERO) {
+                int z = r->zero[from];
+                size_t zb = packed_zero_bytes(m);
+                if (z < 0 || z >= 1 << 8 * zb) return false;
+                tile[h.bias + to * zb] = (unsigned char)z;
+                if (zb == 2) tile[h.bias + to * 2 + 1] = (unsigned char)(z >> 8);
+            }
+        } else if (m->sub_bits == 4) {
+            unsigned min = m->offset == WOFFSET_BIAS ? r->sub_min[from] & 15u : 0;
+            tile[h.sub + to] = (unsigned char)((r->sub[from] & 15u) | min << 4);
+        } else {
+            tile[h.sub + to] = r->sub[from];
+            if (m->offset == WOFFSET_BIAS) tile[h.sub_min + to] = r->sub_min[from];
+        }
+    }
+    for (uint32_t s = 0; m->sub != WSUB_NONE && s < m->n_super; s++) {
+        float_put(tile + h.scale, t, (size_t)s * TILE_ROWS + lane, r->d[at * m->n_super + s]);
+        if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, t, (size_t)s * TILE_ROWS + lane, r->dmin[at * m->n_super + s]);
+    }
+    return true;
+}
+
+static bool pack_codes(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
+    const PackedMat *m = job->m;
+    if (!wsource_rows(job->source, n0, n1, &c->rows, &c->scratch, err)) return false;
+    uint8_t q[8][CODE_VEC];
+    for (uint32_t n = n0; n < n1; n += TILE_ROWS) {
+        unsigned char *tile = m->data + m->tile_bytes * (n / TILE_ROWS);
+        uint32_t n_rows = n1 - n < TILE_ROWS ? n1 - n : TILE_ROWS;
+        for (uint32_t u = 0; u < m->n_units; u++) {
+            unit_gather(c->rows.codes + (size_t)(n - n0) * m->k, m->k, n_rows, u * UNIT_COLS, q);
+            unit_pack(q, m->bits, tile + packed_unit_at(m, u));
+        }
+        for (uint32_t lane = 0; lane < n_rows; lane++)
+            if (!lane_scales(m, &c->rows, n - n0 + lane, lane, tile))
+                return err_set(err, ERR_UNSUPPORTED, "%s: a zero point of row %u is outside the range of %u-bit codes",
+                               job->source->name, n + lane, m->bits);
+    }
+    return true;
+}
+
+static bool pack_floats(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
+    const PackedMat *m = job->m;
+    const WeightSource *s = job->source;
+    bool stored = s->form->plain == m->plain;
+    if (!(stored ? wsource_plain(s, n0, n1, c->plain, &c->scratch, err)
+                 : wsource_f32(s, n0, n1, (float *)(void *)c->plain, &c->scratch, err)))
+        return false;
+    for (uint32_t n = n0; n < n1; n++) {
+        unsigned char *tile = m->data + m->tile_bytes * (n / FLOAT_TILE_ROWS);
+        size_t lane = n % FLOAT_TILE_ROWS, from = (size_t)(n - n0) * m->k;
+        if (m->plain == DTYPE_F32) {
+            for (uint32_t k = 0; k < m->k; k++)
+                memcpy(tile + 4 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 4 * (from + k), 4);
+        } else {
+            for (uint32_t k = 0; k < m->k; k++)
+                memcpy(tile + 2 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 2 * (from + k), 2);
+        }
+    }
+    return true;
+}
+
+static void pack_thread(void *arg, int i_thread, int n_threads) {
+    (void)i_thread, (void)n_threads;
+    PackJob *job = arg;
+    const PackedMat *m = job->m;
+    Chunk c = {0};
+    Err err;
+    bool ok = chunk_init(&c, m, job->chunk_rows) || err_nomem(&err, job->source->name);
+    while (ok && !atomic_load(&job->failed)) {
+        uint32_t n0 = atomic_fetch_add(&job->next, job->chunk_rows);
+        if (n0 >= m->n) break;
+        uint32_t n1 = m->n - n0 < job->chunk_rows ? m->n : n0 + job->chunk_rows;
+        ok = m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err) : pack_codes(job, &c, n0, n1, &err);
+    }
+    if (!ok && !atomic_exchange(&job->failed, true)) job->err = err;
+    chunk_deinit(&c);
+}
+
+enum { CHUNK_ELEMENTS = 1 << 20, CHUNK_MAX_ROWS = 4096 };
+
+static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
+    packed_shape(s, m);
+    const uint32_t *perm = m->kind == PACKED_FLOATS ? NULL : s->form->perm;
+    if (perm) {
+        if (!(m->perm = mem_alloc((size_t)m->k * sizeof *perm))) return err_nomem(err, s->name);
+        memcpy(m->perm, perm, (size_t)m->k * sizeof *perm);
+    }
+    if (!(m->data = mem_alloc_pages(m->n_bytes))) return err_nomem(err, s->name);
+    uint32_t share = m->n / (uint32_t)pool_n_threads(pool) / 2, rows = m->k ? CHUNK_ELEMENTS / m->k : 0;
+    if (rows > share) rows = share;
+    if (rows > CHUNK_MAX_ROWS) rows = CHUNK_MAX_ROWS;
+    PackJob job = {.source = s, .m = m};
+    job.chunk_rows = (rows + FLOAT_TILE_ROWS) / FLOAT_TILE_ROWS * FLOAT_TILE_ROWS;
+    pool_run(pool, pack_thread, &job);
+    if (!atomic_load(&job.failed)) return true;
+    if (err) *err = job.err;
+    return false;
+}
+
+static bool vector_load(const WeightSource *parts, int n_parts, BackWeight *w, Err *err) {
+    size_t n = 0;
+    for (int i = 0; i < n_parts; i++) n += (size_t)parts[i].n * parts[i].k;
+    /* Kernels read whole vectors of 16. */
+    if (!(w->vector = mem_calloc(n + 16, sizeof(float)))) return err_nomem(err, parts[0].name);
+    w->n = 1;
+    w->k = (uint32_t)n;
+    WeightScratch sc = {0};
+    bool ok = true;
+    float *at = w->vector;
+    for (int i = 0; ok && i < n_parts; i++) {
+        ok = wsource_f32(&parts[i], 0, parts[i].n, at, &sc, err);
+        at += (size_t)parts[i].n * parts[i].k;
+    }
+    wsource_scratch_deinit(&sc);
+    return ok;
+}
+
+bool packed_weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts, BackWeight **out, Err *err) {
+    BackWeight *w = mem_calloc(1, sizeof *w);
+    if (!w) return err_nomem(err, parts[0].name);
+    bool ok = true;
+    if (kind == WEIGHT_VECTOR) {
+        ok = vector_load(parts, n_parts, w, err);
+    } else {
+        w->k = parts[0].k;
+        w->parts = mem_calloc((size_t)n_parts, sizeof *w->parts);
+        ok = w->parts != NULL || err_nomem(err, parts[0].name);
+        for (; ok && w->n_parts < n_parts; w->n += w->parts[w->n_parts - 1].n) {
+            const WeightSource *s = &parts[w->n_parts];
+            ok = mat_load(pool, s, &w->parts[w->n_parts++], err);
+        }
+    }
+    if (!ok) {
+        packed_weight_free(w);
+        return false;
+    }
+    *out = w;
+    return true;
+}

@@ -1,0 +1,48 @@
+/* qkern.h: one call of a weight kernel: a tile of 16 outputs times a few rows. Kernels are named by instruction set; the
+ * sums of one output are the same whatever the number of rows (DESIGN.md section 5, rule 4). */
+#ifndef MLXCEL_BACKEND_CPU_QKERN_H
+#define MLXCEL_BACKEND_CPU_QKERN_H
+
+#include "backend/cpu/packed.h"
+
+typedef struct QArgs {
+    const PackedMat *m;
+    const unsigned char *tile;
+    const float *scale, *bias;  /* [groups][16], scales at the head only: decoded */
+    const int8_t *x;            /* the rows' columns of an activation block (cpu_aux.h) */
+    const float *x_scale;
+    const void *corr;
+    uint32_t x_rows;            /* rows of the block: its stride */
+    float *out;
+    size_t out_stride;
+    int n_out;                  /* outputs of the tile that exist, 1..16 */
+    const float *add;           /* n_out values added to every row, or NULL */
+} QArgs;
+
+typedef void QKernel(const QArgs *a);
+
+/* The kernel for up to *n_rows rows of a matrix; sets how many rows it takes. */
+QKernel *qstream_kernel_avx512(const PackedMat *m, uint32_t *n_rows);
+QKernel *qstream_kernel_avx2(const PackedMat *m, uint32_t *n_rows);
+QKernel *qstream_kernel_portable(const PackedMat *m, uint32_t *n_rows);
+QKernel *qhead_kernel_avx512(const PackedMat *m, uint32_t *n_rows);
+QKernel *qhead_kernel_avx2(const PackedMat *m, uint32_t *n_rows);
+QKernel *qhead_kernel_portable(const PackedMat *m, uint32_t *n_rows);
+
+typedef struct FArgs { /* plain floats: a tile of 32 outputs times a few rows of f32 activations */
+    const unsigned char *tile;
+    const float *x;
+    size_t x_stride;
+    uint32_t k;
+    float *out;
+    size_t out_stride;
+    int n_out; /* 1..32 */
+    const float *add;
+} FArgs;
+
+typedef void FKernel(const FArgs *a);
+FKernel *float_kernel_avx512(DType t, uint32_t *n_rows);
+FKernel *float_kernel_avx2(DType t, uint32_t *n_rows);
+FKernel *float_kernel_portable(DType t, uint32_t *n_rows);
+
+#endif
