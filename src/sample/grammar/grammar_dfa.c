@@ -9,10 +9,10 @@
 /* ---- building ---- */
 
 static bool builder_room(DfaBuilder *b) {
+    if (b->n > b->w->max_states)
+        return work_fail(b->w, ERR_LIMIT, "an automaton of the grammar needs more than %u states", b->w->max_states);
     if (b->n + 2 <= b->cap) return true;
     uint32_t cap = b->cap ? b->cap * 2 : 16;
-    if (b->n >= b->w->max_states)
-        return work_fail(b->w, ERR_LIMIT, "an automaton of the grammar needs more than %u states", b->w->max_states);
     uint32_t *edge_at = work_grow(b->w, b->edge_at, b->edge_at ? b->n + 1 : 0, cap + 1, sizeof *edge_at);
     uint32_t *call_at = work_grow(b->w, b->call_at, b->call_at ? b->n + 1 : 0, cap + 1, sizeof *call_at);
     int32_t *label = work_grow(b->w, b->label, b->n, cap, sizeof *label);

@@ -44,6 +44,7 @@ typedef struct IrObject {
     uint32_t n_classes, n_named;
     uint32_t n_words;        /* of a name set, 32 bits each */
     uint32_t *required;      /* name set */
+    uint32_t *usable;        /* name set: those whose values exist */
     uint32_t n_required;
     uint32_t *reach;         /* per state of the key automaton: name set that can still be completed */
     uint8_t *reach_region;   /* per state: some region can still be completed */
