@@ -1,0 +1,190 @@
+#include "chat/jinja_wrap.h"
+
+#include "chat/jinja_text.h"
+
+/* A piece of text that is not broken inside: a word, a run of blanks, or part of a word up to a hyphen. */
+typedef struct Chunk {
+    size_t from, to; /* bytes */
+    int64_t n_cp;
+    bool blank;
+} Chunk;
+
+typedef struct Chunks {
+    JRun *r;
+    Chunk *v;
+    size_t n, cap;
+} Chunks;
+
+/* textwrap's own white space, which is not Unicode's. */
+static bool wrap_blank(uint32_t cp) { return cp == ' ' || (cp >= 9 && cp <= 13); }
+
+static bool chunk_push(Chunks *c, JStr *s, size_t from, size_t to, bool blank) {
+    if (from >= to) return true;
+    if (c->n == c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 32;
+        Chunk *bigger = jrun_array(c->r, Chunk, cap);
+        if (!bigger) return false;
+        for (size_t i = 0; i < c->n; i++) bigger[i] = c->v[i];
+        c->v = bigger;
+        c->cap = cap;
+    }
+    int64_t n = 0;
+    for (size_t at = from; at < to; n++) jstr_next(s->s, &at);
+    c->v[c->n++] = (Chunk){from, to, n, blank};
+    return jrun_spend(c->r, 1 + (to - from) / 16);
+}
+
+static uint32_t cp_at(JStr *s, size_t at) {
+    return at < s->s.n ? jstr_next(s->s, &(size_t){at}) : 0;
+}
+static uint32_t cp_before(JStr *s, size_t at) {
+    return at > 0 ? jstr_prev(s->s, &(size_t){at}) : 0;
+}
+
+static bool word_letter(uint32_t cp) {
+    return cp && jtext_is_word(cp) && !(cp >= '0' && cp <= '9') && cp != '_' ? true : cp == '_';
+}
+static bool word_punct(uint32_t cp) {
+    return cp && (jtext_is_word(cp) || cp == '!' || cp == '"' || cp == '\'' || cp == '&' ||
+                  cp == '.' || cp == ',' || cp == '?');
+}
+
+/* Is there a break behind the hyphen that ends at `at`, as in "well-known" (letters on both sides)? */
+static bool hyphen_break(JStr *s, size_t word, size_t at) {
+    size_t hyphen = at - 1;
+    if (!word_letter(cp_at(s, at))) return false;
+    size_t two = at;
+    jstr_next(s->s, &two);
+    uint32_t second = cp_at(s, two);
+    if (second == '-') { /* "x-y-": the second hyphen must be followed by a letter */
+        size_t three = two + 1;
+        if (!word_letter(cp_at(s, three))) return false;
+    } else if (!word_letter(second)) {
+        return false;
+    }
+    if (hyphen <= word) return false;
+    size_t b1 = hyphen;
+    uint32_t before = jstr_prev(s->s, &b1);
+    if (!word_letter(before) || b1 <= word) return false;
+    uint32_t before2 = cp_before(s, b1);
+    if (before2 == '-') { /* "a-b-": the letter stands alone between hyphens */
+        size_t b2 = b1 - 1;
+        return b2 > word && word_letter(cp_before(s, b2));
+    }
+    return word_letter(before2);
+}
+
+static size_t em_dash(JStr *s,
+                      size_t at) { /* a run of two or more hyphens at `at`: where it ends */
+    size_t end = at;
+    while (end < s->s.n && s->s.p[end] == '-') end++;
+    return end - at >= 2 ? end : 0;
+}
+
+static bool split_word(Chunks *c, JStr *s, size_t from, size_t to) {
+    size_t start = from;
+    for (size_t at = from; at < to;) {
+        size_t dash = s->s.p[at] == '-' ? em_dash(s, at) : 0;
+        if (dash && dash <= to) {
+            bool between = at > from && word_punct(cp_before(s, at)) &&
+                           jtext_is_word(cp_at(s, dash)) && dash < to;
+            if (between) {
+                if (!chunk_push(c, s, start, at, false) || !chunk_push(c, s, at, dash, false))
+                    return false;
+                start = dash;
+            }
+            at = dash;
+            continue;
+        }
+        bool hyphen = s->s.p[at] == '-';
+        jstr_next(s->s, &at);
+        if (!hyphen || at >= to || !hyphen_break(s, start, at)) continue;
+        if (!chunk_push(c, s, start, at, false)) return false;
+        start = at;
+    }
+    return chunk_push(c, s, start, to, false);
+}
+
+static bool split_chunks(Chunks *c, JStr *s, size_t from, size_t to, bool hyphens) {
+    for (size_t at = from; at < to;) {
+        size_t end = at, next = at;
+        bool blank = wrap_blank(jstr_next(s->s, &next));
+        while (end < to) {
+            next = end;
+            if (wrap_blank(jstr_next(s->s, &next)) != blank) break;
+            end = next;
+        }
+        if (blank || !hyphens ? !chunk_push(c, s, at, end, blank) : !split_word(c, s, at, end))
+            return false;
+        at = end;
+    }
+    return true;
+}
+
+/* Takes what fits of a word that is longer than a line; breaks behind a hyphen if there is one in reach. */
+static size_t break_word(JStr *s, Chunk *w, int64_t room, bool hyphens) {
+    size_t at = w->from, hyphen = 0;
+    bool other = false;
+    for (int64_t i = 0; i < room && at < w->to; i++) {
+        bool is_hyphen = s->s.p[at] == '-';
+        jstr_next(s->s, &at);
+        if (is_hyphen && other && i + 1 <= room && at > w->from) hyphen = at;
+        other |= !is_hyphen;
+    }
+    return hyphens && hyphen && w->n_cp > room ? hyphen : at;
+}
+
+static bool wrap_paragraph(JRun *r, JStr *s, size_t from, size_t to, const JWrap *w, JBuild *b) {
+    Chunks c = {.r = r};
+    bool first = true;
+    if (!split_chunks(&c, s, from, to, w->break_hyphens)) return false;
+    for (size_t i = 0; i < c.n;) {
+        int64_t len = 0;
+        size_t begin;
+        if (c.v[i].blank && !first) i++;
+        if (i >= c.n) break;
+        begin = i;
+        while (i < c.n && len + c.v[i].n_cp <= w->width) len += c.v[i++].n_cp;
+        size_t line_from = c.v[begin].from, line_to = i > begin ? c.v[i - 1].to : line_from;
+        if (i < c.n && c.v[i].n_cp > w->width) {
+            int64_t room = w->width < 1 ? 1 : w->width - len;
+            if (w->break_long) {
+                size_t cut = break_word(s, &c.v[i], room, w->break_hyphens);
+                int64_t taken = 0;
+                for (size_t at = c.v[i].from; at < cut; taken++) jstr_next(s->s, &at);
+                line_to = cut;
+                if (taken) {
+                    c.v[i].from = cut;
+                    c.v[i].n_cp -= taken;
+                    if (c.v[i].from >= c.v[i].to) i++;
+                }
+            } else if (i == begin) {
+                line_to = c.v[i++].to;
+            }
+        }
+        size_t last = i;
+        if (last > begin && line_to == c.v[last - 1].to && c.v[last - 1].blank)
+            line_to = c.v[last - 1].from;
+        if (!jrun_spend(r, 1)) return false;
+        if (line_to <= line_from) continue;
+        if (!first) jbuild_put_jstr(r, b, w->newline.u.str);
+        jbuild_put_range(r, b, s, line_from, line_to);
+        first = false;
+        if (b->failed) return false;
+    }
+    return true;
+}
+
+bool jwrap_text(JRun *r, JStr *s, const JWrap *w, JVal *out) {
+    JList *lines;
+    JBuild b = {0};
+    if (!jtext_lines(r, s, false, &lines)) return false;
+    if (w->width <= 0 && lines->n)
+        return jrun_fail(r, JEXC_VALUE, "invalid width %lld (must be > 0)", (long long)w->width);
+    for (size_t i = 0; i < lines->n; i++) {
+        JStr *line = lines->v[i].u.str;
+        if (i) jbuild_put_jstr(r, &b, w->newline.u.str);
+        if (!wrap_paragraph(r, line, 0, line->s.n, w, &b)) return false;
+    }
+    return jbuild_done(r, &b, out);
+}
