@@ -169,7 +169,7 @@ static Val build_head(Decoder *d, Val x) {
     if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
     WeightId head = take(d, WEIGHT_MATRIX, -1, ".weight",
                          &(TakePart){.role = d->tied ? ROLE_EMBED : ROLE_HEAD, .n = d->vocab, .k = d->hidden}, 1);
-    Val logits = prog_linear(b, x, head, W_NONE);
+    Val logits = prog_linear_precise(b, x, head, W_NONE);
     if (d->logit_scale != 1) logits = prog_scale(b, logits, d->logit_scale);
     return prog_probe(b, logits, "logits");
 }

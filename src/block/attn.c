@@ -16,7 +16,7 @@ static PlaneId plane(ProgBuilder *b, const AttnBlock *p, PlaneUse use, int layer
 
 Val block_attn(ProgBuilder *b, const AttnBlock *p, Val x, int layer) {
     uint32_t nq = p->n_heads * p->head_dim, nk = p->n_kv_heads * p->head_dim, nv = p->n_kv_heads * p->v_dim;
-    Val qkv = prog_probe(b, prog_linear(b, x, p->qkv, p->qkv_bias), "layers.%d.attn.qkv", layer);
+    Val qkv = prog_probe(b, prog_linear_precise(b, x, p->qkv, p->qkv_bias), "layers.%d.attn.qkv", layer);
     Val q = head_norm(b, p, prog_view(b, qkv, 0, nq), p->q_norm, p->head_dim, p->qk_norm_whole);
     Val k = head_norm(b, p, prog_view(b, qkv, nq, nk), p->k_norm, p->head_dim, p->qk_norm_whole);
     q = prog_probe(b, rotate(b, p, q, p->n_heads), "layers.%d.attn.q", layer);

@@ -60,6 +60,9 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
     case OP_SCALE:
         if (op->p.scale != 1.0f) buf_putf(out, " scale=%.9g", (double)op->p.scale);
         break;
+    case OP_LINEAR:
+        if (op->p.linear.precise) buf_put(out, STR(" precise"));
+        break;
     case OP_RMS_NORM:
     case OP_LAYER_NORM:
         buf_putf(out, " eps=%.9g", (double)op->p.norm.eps);

@@ -179,6 +179,12 @@ Val prog_linear(ProgBuilder *b, Val x, WeightId w, WeightId bias) {
     return out;
 }
 
+Val prog_linear_precise(ProgBuilder *b, Val x, WeightId w, WeightId bias) {
+    Val out = prog_linear(b, x, w, bias);
+    if (out != VAL_NONE && b->ops.n) ((Op *)b->ops.p)[b->ops.n - 1].p.linear.precise = true;
+    return out;
+}
+
 static Val norm(ProgBuilder *b, OpCode code, Val x, WeightId w, WeightId bias, OpNorm p) {
     if (bad(b, x)) return VAL_NONE;
     const ProgVal in = VALS(b)[x];

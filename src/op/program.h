@@ -79,6 +79,7 @@ typedef struct Op {
     PlaneId plane[2];
     union {
         float scale;               /* EMBED ADD SCALE */
+        struct { bool precise; } linear; /* LINEAR */
         OpNorm norm;               /* RMS_NORM LAYER_NORM */
         OpRope rope;               /* ROPE_ANGLES (spec) ROPE */
         OpAttn attn;               /* ATTN */
@@ -116,6 +117,7 @@ void prog_output(ProgBuilder *b, Val x, const char *name);
 
 Val prog_embed(ProgBuilder *b, WeightId table, float scale);
 Val prog_linear(ProgBuilder *b, Val x, WeightId w, WeightId bias);
+Val prog_linear_precise(ProgBuilder *b, Val x, WeightId w, WeightId bias); /* op.def says what for */
 Val prog_rms_norm(ProgBuilder *b, Val x, WeightId w, uint32_t group, float eps, float w_add); /* group 0: whole row */
 Val prog_layer_norm(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t group, float eps, float w_add);
 Val prog_rope_angles(ProgBuilder *b, uint32_t spec); /* recorded once per spec */
