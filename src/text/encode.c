@@ -54,6 +54,7 @@ static bool rwkv_encode(const Tokenizer *t, Str s, TokIds *out) {
     for (size_t at = 0; at < s.n;) {
         size_t len = 1;
         uint32_t id = trie_longest(&t->rwkv, str_from(s, at), &len);
+        if (id == TOK_NONE) id = t->roles[TOK_UNK];
         if (id != TOK_NONE) tokids_push(out, id);
         at += len;
     }
@@ -107,6 +108,7 @@ static bool encode_cached(const Tokenizer *t, Str piece, EncodeWork *w, TokIds *
 static bool encode_words(const Tokenizer *t, Str s, EncodeWork *w, TokIds *out, Err *err) {
     size_t start = 0;
     bool in_mark = true;
+    if (!t->bpe.cut_at_space) return encode_cached(t, s, w, out, err);
     for (size_t i = 0; i < s.n;) {
         if (s.p[i] != '\xE2') {
             in_mark = false;
@@ -124,13 +126,33 @@ static bool encode_words(const Tokenizer *t, Str s, EncodeWork *w, TokIds *out, 
     return encode_cached(t, str_from(s, start), w, out, err);
 }
 
+/* Around user-defined pieces. */
+static bool encode_around_kept(const Tokenizer *t, Str s, EncodeWork *w, TokIds *out, Err *err) {
+    size_t done = 0;
+    for (size_t at = 0; at < s.n;) {
+        size_t len;
+        uint32_t id = trie_longest(&t->kept, str_from(s, at), &len);
+        if (id == TOK_NONE) {
+            at += utf8_length_of(s.p[at]);
+            continue;
+        }
+        if (done < at && !encode_words(t, str_slice(s, done, at), w, out, err)) return false;
+        tokids_push(out, id);
+        done = at += len;
+    }
+    return done == s.n || encode_words(t, str_from(s, done), w, out, err);
+}
+
 static bool encode_pieces(const Tokenizer *t, Str text, const PieceList *pieces, EncodeWork *w,
                           TokIds *out, Err *err) {
-    bool words = t->kind == MODEL_BPE && t->bpe.cut_at_space;
+    bool words = t->kind == MODEL_BPE && t->bpe.cut_at_space,
+         kept = t->kind == MODEL_BPE && t->has_kept;
     for (size_t i = 0; i < pieces->n; i++) {
         Str s = piece_str(text, pieces->p[i]);
-        if (words ? !encode_words(t, s, w, out, err) : !encode_cached(t, s, w, out, err))
-            return false;
+        bool ok = kept    ? encode_around_kept(t, s, w, out, err)
+                  : words ? encode_words(t, s, w, out, err)
+                          : encode_cached(t, s, w, out, err);
+        if (!ok) return false;
     }
     return true;
 }

@@ -319,11 +319,16 @@ static bool load_kind(Source *s, Err *err) {
     }
     if (str_eqc(model, "llama")) return read_roles(s, 1, 2, 0, -1), load_llama(s, err);
     if (str_eqc(model, "t5")) return read_roles(s, -1, 1, 2, -1), load_t5(s, err);
+    if (str_eqc(model, "plamo2")) {
+        read_roles(s, 1, 2, 0, -1);
+        s->add_bos = true;
+        return fill_vocab(s, err) && plamo_build(s->t, s->scores, s->kinds, s->n, err);
+    }
     if (str_eqc(model, "bert")) return read_roles(s, 101, -1, 100, 102), load_bert(s, err);
     if (str_eqc(model, "rwkv")) return read_roles(s, -1, -1, -1, -1), load_rwkv(s, err);
     return err_set(err, ERR_UNSUPPORTED,
-                   "tokenizer.ggml.model \"" STR_F
-                   "\" is not one of gpt2, llama, t5, bert, rwkv, gemma4",
+                   "tokenizer.ggml.model \"" STR_F "\" is not one of gpt2, llama, t5, bert, rwkv, "
+                   "plamo2, gemma4",
                    STR_A(model));
 }
 

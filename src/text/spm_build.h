@@ -21,6 +21,8 @@ bool spm_build_merges(Tokenizer *t, const float *scores, const uint8_t *kinds, s
 /* Scores and kinds of a Unigram model; both are copied. */
 bool spm_build_unigram(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n,
                        Err *err) MUST_CHECK;
+/* The same for PLaMo's dialect (load_plamo.c). */
+bool plamo_build(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n, Err *err) MUST_CHECK;
 /* Replace, ByteFallback, Fuse, and one leading blank dropped if there was a dummy prefix. */
 bool spm_build_decoder(Tokenizer *t, bool dummy_prefix, Err *err) MUST_CHECK;
 

@@ -42,6 +42,7 @@ void tokenizer_free(Tokenizer *t) {
     bpe_deinit(&t->bpe);
     unigram_deinit(&t->unigram);
     wordpiece_deinit(&t->wordpiece);
+    trie_deinit(&t->kept);
     trie_deinit(&t->rwkv);
     postproc_deinit(&t->post);
     decoder_deinit(&t->dec);

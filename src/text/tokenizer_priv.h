@@ -29,6 +29,8 @@ struct Tokenizer {
     Bpe bpe;
     Unigram unigram;
     WordPiece wordpiece;
+    Trie kept; /* SentencePiece: user-defined pieces, found before anything else and left whole */
+    bool has_kept;
     Trie rwkv; /* greedy longest match over bytes */
     Postproc post;
     Decoder dec;

@@ -54,22 +54,24 @@ static bool reserve(UnigramWork *w, size_t n) {
     return true;
 }
 
-static inline void relax(UnigramNode *to, double score, uint32_t from, uint32_t id) {
-    if (to->from == NOWHERE || score > to->score) *to = (UnigramNode){score, from, id};
+static inline void relax(UnigramNode *to, double score, uint32_t from, uint32_t id, bool single) {
+    if (to->from == NOWHERE || score > to->score)
+        *to = (UnigramNode){single ? (double)(float)score : score, from, id};
 }
 
-/* SentencePiece adds in single precision, and gives user-defined pieces a bonus that no sum of scores can beat. */
+/* SentencePiece keeps scores in single precision but adds in double: a sum is rounded only when it is stored, after it was
+ * compared. User-defined pieces get a bonus that no sum of scores can beat. */
 static double token_score(const Unigram *u, uint32_t id, size_t len, double before) {
-    if (u->dialect != UNIGRAM_SPM) return before + u->scores[id];
-    float score = u->kinds && u->kinds[id] == UNIGRAM_USER_DEFINED
-                      ? (float)len * u->scores[u->n_scores] -
-                            0.1f /* the highest score is kept behind the last */
-                      : (float)u->scores[id];
-    return (double)((float)before + score);
+    if (u->kinds &&
+        u->kinds[id] == UNIGRAM_USER_DEFINED) /* the highest score is kept behind the last */
+        return (double)((float)len * (float)u->scores[u->n_scores]) - 0.1 + before;
+    return before + u->scores[id];
 }
 
 static bool forward(const Unigram *u, Str s, UnigramNode *best, Err *err) {
-    double unk = u->min_score - UNK_PENALTY;
+    bool f32 = u->dialect == UNIGRAM_SPM;
+    double unk =
+        f32 ? (double)((float)u->min_score - (float)UNK_PENALTY) : u->min_score - UNK_PENALTY;
     for (size_t i = 0; i <= s.n; i++) best[i] = (UnigramNode){0, NOWHERE, 0};
     for (size_t at = 0; at < s.n;) {
         size_t len = utf8_length_of(s.p[at]);
@@ -80,18 +82,17 @@ static bool forward(const Unigram *u, Str s, UnigramNode *best, Err *err) {
              i++) {
             uint32_t id = u->trie.nodes[node].value;
             if (id == TRIE_NONE) continue;
-            relax(&best[i + 1], token_score(u, id, i + 1 - at, before), (uint32_t)at, id);
+            relax(&best[i + 1], token_score(u, id, i + 1 - at, before), (uint32_t)at, id, f32);
             if (i + 1 - at == len) single = true;
         }
         if (!single) {
             UnigramNode *to = &best[at + len];
-            double score =
-                u->dialect == UNIGRAM_SPM ? (double)((float)before + (float)unk) : before + unk;
+            double score = f32 ? (double)((float)before + (float)unk) : before + unk;
             if (u->unk_id == TOK_NONE && (to->from == NOWHERE || score > to->score))
                 return err_set(
                     err, ERR_INPUT,
                     "text has a character that the vocabulary lacks and there is no unknown token");
-            relax(to, score, (uint32_t)at, u->unk_id);
+            relax(to, score, (uint32_t)at, u->unk_id, f32);
         }
         at += len;
     }
@@ -132,23 +133,25 @@ static void backward(const Unigram *u, Str s, const UnigramNode *best, TokIds *o
     }
 }
 
-/* PLaMo: from the right; the first of equally good tokens, shortest first, wins; unknown characters become bytes. */
+/* PLaMo: from the right; the longest of equally good tokens wins; unknown characters become bytes. */
 static void plamo_backward(const Unigram *u, Str s, UnigramNode *best) {
     best[s.n] = (UnigramNode){0, 0, 0};
     for (size_t at = s.n; at > 0;) {
         do at--;
         while (at > 0 && ((unsigned char)s.p[at] & 0xC0) == 0x80);
         size_t len = utf8_length_of(s.p[at]);
-        best[at] =
-            (UnigramNode){best[at + len].score + PLAMO_UNKNOWN, (uint32_t)(at + len), TOK_NONE};
+        UnigramNode unknown = {best[at + len].score + PLAMO_UNKNOWN, (uint32_t)(at + len),
+                               TOK_NONE},
+                    found = unknown;
         uint32_t node = TRIE_ROOT;
         for (size_t i = at; i < s.n && (node = trie_step(&u->trie, node, s.p[i])) != TRIE_NONE;
              i++) {
             uint32_t id = u->trie.nodes[node].value;
             if (id == TRIE_NONE) continue;
             double score = best[i + 1].score + u->scores[id];
-            if (score > best[at].score) best[at] = (UnigramNode){score, (uint32_t)(i + 1), id};
+            if (score >= found.score) found = (UnigramNode){score, (uint32_t)(i + 1), id};
         }
+        best[at] = found;
     }
 }
 
@@ -167,6 +170,8 @@ bool unigram_encode(const Unigram *u, Str s, UnigramWork *w, TokIds *out, Err *e
     if (s.n == 0) return true;
     if (!reserve(w, s.n + 1)) return err_nomem(err, "tokens");
     if (u->dialect == UNIGRAM_PLAMO) {
+        if (str_starts(s, STR("\xEF\xBB\xBF")))
+            s = str_from(s, 3); /* a byte order mark is not text to PLaMo */
         plamo_backward(u, s, w->nodes);
         plamo_emit(u, s, w->nodes, out);
         return true;
