@@ -30,17 +30,19 @@ void emit_error(Engine *e, Job *j, const Err *err) { put_last(e, j, &(Event){.ki
 void emit_done(Engine *e, Job *j, Finish f, Str stop_string) {
     buf_clear(&j->text);
     if (f != FINISH_STOP_STRING) {
-        Buf tail = {0};
-        if (j->model->tok) detok_flush(&j->detok, &tail);
-        Str matched = STR_NONE;
+        Str tail = STR_NONE, matched = STR_NONE;
+        Err err = {0};
+        if (j->model->tok && !detok_finish(&j->detok, &tail, &err)) {
+            emit_error(e, j, &err);
+            return;
+        }
         /* Bytes the detokenizer held back may complete a stop string after all. */
-        if (tail.n && stop_feed(&j->stops, &j->scan, buf_str(&tail), &j->text, &matched)) {
+        if (tail.n && stop_feed(&j->stops, &j->scan, tail, &j->text, &matched)) {
             f = FINISH_STOP_STRING;
             stop_string = matched;
         } else {
             stop_flush(&j->stops, &j->scan, &j->text);
         }
-        buf_deinit(&tail);
     }
     if (j->has_cache && !j->p.no_cache && !j->p.on_logits)
         seqcache_store(&j->cache, job_cache_key(j), j->tokens, j->cache.n_tokens);
@@ -48,12 +50,14 @@ void emit_done(Engine *e, Job *j, Finish f, Str stop_string) {
 }
 
 /* Text of the token as far as it is complete, past the stop scan, into j->text. */
-static bool token_text(Job *j, uint32_t token, Str *matched, Buf *piece) {
+static bool token_text(Job *j, uint32_t token, Str *piece, Str *matched, bool *stopped, Err *err) {
     buf_clear(&j->text);
-    buf_clear(piece);
-    if (!j->model->tok) return false;
-    detok_push(&j->detok, token, piece);
-    return stop_feed(&j->stops, &j->scan, buf_str(piece), &j->text, matched);
+    *piece = STR_NONE;
+    *stopped = false;
+    if (!j->model->tok) return true;
+    if (!detok_push(&j->detok, token, piece, err)) return false;
+    *stopped = stop_feed(&j->stops, &j->scan, *piece, &j->text, matched);
+    return buf_check(&j->text, "answer text", err);
 }
 
 static bool put_token(Job *j, const EventToken *token) {
@@ -75,37 +79,29 @@ static size_t token_logprobs(Job *j, const float *logits, uint32_t token, double
 
 /* One sampled token: finish rules, text, event. */
 static void accept(Engine *e, Job *j, uint32_t token, const float *logits) {
-    Buf piece = {0};
     Err err = {0};
-    Str matched = STR_NONE;
-    bool eog = !j->p.ignore_eos && model_is_eog(j->model, token), grammar_done = false, ok = true;
+    Str matched = STR_NONE, piece = STR_NONE;
+    bool stopped = false, eog = !j->p.ignore_eos && model_is_eog(j->model, token), grammar_done = false, ok = true;
     if (!j->first_token_ns) j->first_token_ns = os_now_ns();
     double logprob;
     size_t n_top = token_logprobs(j, logits, token, &logprob);
     if (j->p.mask_accept) ok = j->p.mask_accept(j->p.mask_ctx, token, &grammar_done, &err);
-    if (!ok) {
+    if (!ok || (!eog && !token_text(j, token, &piece, &matched, &stopped, &err))) {
         emit_error(e, j, &err);
         return;
     }
-    bool stopped = !eog && token_text(j, token, &matched, &piece);
     FinishStep step = {.token = token, .is_eog = eog, .stop_string = stopped, .grammar_done = grammar_done,
-                       .text = buf_str(&piece), .n_past = (uint64_t)j->n_tokens + 1,
+                       .text = piece, .n_past = (uint64_t)j->n_tokens + 1,
                        .elapsed_ms = (uint64_t)ms_between(j->first_token_ns, os_now_ns())};
     Finish f = finish_check(&j->rules, &j->finish, &step);
     if (f == FINISH_NONE || finish_keeps_token(f)) {
         sampler_accept(&j->sampler, token);
         j->tokens[j->n_tokens++] = token;
         j->n_generated++;
-        if (!j->text.failed && !piece.failed) {
-            const EventToken ev = {.id = token, .bytes = buf_str(&piece), .logprob = logprob, .top = j->top, .n_top = n_top};
-            if (!put_token(j, &ev)) f = FINISH_CANCELLED;
-        } else {
-            err_nomem(&err, "answer text");
-        }
+        const EventToken ev = {.id = token, .bytes = piece, .logprob = logprob, .top = j->top, .n_top = n_top};
+        if (!put_token(j, &ev)) f = FINISH_CANCELLED;
     }
-    buf_deinit(&piece);
-    if (err.kind) emit_error(e, j, &err);
-    else if (f != FINISH_NONE) emit_done(e, j, f, matched);
+    if (f != FINISH_NONE) emit_done(e, j, f, matched);
 }
 
 static void sample_row(Engine *e, Job *j) {

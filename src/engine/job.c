@@ -26,6 +26,17 @@ static bool tokens_copy(Job *j, const JobParams *p, uint32_t n_ctx, Err *err) {
     return true;
 }
 
+/* The answer continues the prompt: its end goes through the detokenizer first, so that a leading blank is kept and a character
+ * begun in the prompt is completed. */
+static bool detok_prime(Job *j, Err *err) {
+    enum { CONTEXT = 8 };
+    Str piece;
+    detok_init(&j->detok, j->model->tok, false);
+    for (uint32_t i = j->n_prompt > CONTEXT ? j->n_prompt - CONTEXT : 0; i < j->n_prompt; i++)
+        if (!detok_push(&j->detok, j->tokens[i], &piece, err)) return false;
+    return true;
+}
+
 static bool job_setup(Job *j, uint32_t n_ctx, const JobParams *p, Err *err) {
     if (!tokens_copy(j, p, n_ctx, err)) return false;
     if (j->model->arch.class_rope) j->length_class = rope_length_class(j->model->arch.class_rope, j->n_prompt);
@@ -35,7 +46,7 @@ static bool job_setup(Job *j, uint32_t n_ctx, const JobParams *p, Err *err) {
     if (!sampler_init(&j->sampler, &p->sample, &vocab, n_ctx, p->choice, err)) return false;
     sampler_prompt(&j->sampler, j->tokens, j->n_prompt);
     if (!loop_init(&j->finish.loop, p->loop, err)) return false;
-    if (j->model->tok) detok_init(&j->detok, j->model->tok, j->tokens, j->n_prompt);
+    if (j->model->tok && !detok_prime(j, err)) return false;
     j->rules = (FinishRules){.max_tokens = p->n_predict, .n_ctx = n_ctx};
     return true;
 }

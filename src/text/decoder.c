@@ -296,7 +296,7 @@ static bool run_step(const DecStep *st, const TextList *in, TextList *out, Decod
     }
 }
 
-bool decoder_run(const Decoder *d, DecodeWork *w, Buf *out, Err *err) {
+bool decoder_run(const TokDecoder *d, DecodeWork *w, Buf *out, Err *err) {
     int turn = 0;
     for (size_t i = 0; i < d->n; i++) {
         TextList *in = &w->lists[turn], *to = &w->lists[turn ^= 1];
@@ -317,7 +317,7 @@ bool decoder_run(const Decoder *d, DecodeWork *w, Buf *out, Err *err) {
     return true;
 }
 
-void decoder_put_token(const Decoder *d, Str s, Buf *out) {
+void decoder_put_token(const TokDecoder *d, Str s, Buf *out) {
     DecodeWork w = {0};
     Buf a = {0}, b = {0};
     Err err;
@@ -351,7 +351,7 @@ void decoder_put_token(const Decoder *d, Str s, Buf *out) {
     decodework_deinit(&w);
 }
 
-bool decoder_push(Decoder *d, DecStep step, Err *err) {
+bool decoder_push(TokDecoder *d, DecStep step, Err *err) {
     if (d->n == d->cap) {
         size_t cap = d->cap ? d->cap * 2 : 4;
         DecStep *p = mem_resize_array(d->steps, cap, sizeof *p);
@@ -366,8 +366,8 @@ bool decoder_push(Decoder *d, DecStep step, Err *err) {
     return true;
 }
 
-void decoder_deinit(Decoder *d) {
+void decoder_deinit(TokDecoder *d) {
     for (size_t i = 0; i < d->n; i++) tokregex_free(d->steps[i].regex);
     mem_free(d->steps);
-    *d = (Decoder){0};
+    *d = (TokDecoder){0};
 }

@@ -23,11 +23,11 @@ typedef struct DecStep {
     uint64_t start, stop; /* STRIP */
 } DecStep;
 
-typedef struct Decoder {
+typedef struct TokDecoder {
     DecStep *steps;
     size_t n, cap;
     bool join_blank; /* no decoder at all: tokens are joined with blanks */
-} Decoder;
+} TokDecoder;
 
 typedef struct TextList { /* strings end to end in one buffer */
     Buf text;
@@ -39,13 +39,13 @@ typedef struct DecodeWork { /* scratch; zero-initialised is valid */
     Buf tmp[2];
 } DecodeWork;
 
-bool decoder_load(Decoder *d, const Json *j, Arena *a, Err *err) MUST_CHECK; /* the "decoder" value (null: none) */
-bool decoder_push(Decoder *d, DecStep step, Err *err) MUST_CHECK;
+bool decoder_load(TokDecoder *d, const Json *j, Arena *a, Err *err) MUST_CHECK; /* the "decoder" value (null: none) */
+bool decoder_push(TokDecoder *d, DecStep step, Err *err) MUST_CHECK;
 /* w->lists[0] holds the spellings; appends the text. */
-bool decoder_run(const Decoder *d, DecodeWork *w, Buf *out, Err *err) MUST_CHECK;
-void decoder_deinit(Decoder *d);
+bool decoder_run(const TokDecoder *d, DecodeWork *w, Buf *out, Err *err) MUST_CHECK;
+void decoder_deinit(TokDecoder *d);
 /* The bytes that one ordinary token adds to a text in which others stand around it. */
-void decoder_put_token(const Decoder *d, Str spelling, Buf *out);
+void decoder_put_token(const TokDecoder *d, Str spelling, Buf *out);
 void textlist_clear(TextList *l);
 void textlist_add(TextList *l, Str s);
 void decodework_deinit(DecodeWork *w);

@@ -318,7 +318,7 @@ bool pretok_load(Pretokenizer *p, const Json *j, Arena *a, Err *err) {
 
 /* --- decoder --- */
 
-static bool load_dec(Decoder *d, const Json *j, Arena *a, int depth, Err *err) {
+static bool load_dec(TokDecoder *d, const Json *j, Arena *a, int depth, Err *err) {
     Str t;
     DecStep st = {0};
     bool ok = true, regex = false;
@@ -375,7 +375,7 @@ static bool load_dec(Decoder *d, const Json *j, Arena *a, int depth, Err *err) {
     return decoder_push(d, st, err);
 }
 
-bool decoder_load(Decoder *d, const Json *j, Arena *a, Err *err) {
+bool decoder_load(TokDecoder *d, const Json *j, Arena *a, Err *err) {
     d->join_blank = !j || j->type == JSON_NULL;
     return d->join_blank || load_dec(d, j, a, 0, err);
 }

@@ -33,7 +33,7 @@ struct Tokenizer {
     bool has_kept;
     Trie rwkv; /* greedy longest match over bytes */
     Postproc post;
-    Decoder dec;
+    TokDecoder dec;
     uint32_t roles[TOK_ROLE_COUNT];
     TokIds eog; /* sorted */
     uint64_t n_vocab;
