@@ -10,7 +10,8 @@ enum { VOCAB = 64, STEPS = 12 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static bool encode_letters(const void *ctx, Str text, Arena *a, uint32_t **ids, size_t *n, Err *err) {
+static bool encode_letters(const void *ctx, Str text, Arena *a, uint32_t **ids, size_t *n,
+                           Err *err) {
     (void)ctx;
     *ids = arena_array(a, uint32_t, text.n + 1);
     if (!*ids) return err_nomem(err, "ids");
@@ -34,7 +35,8 @@ static void run(const SampleParams *p, SampleWork *w) {
     if (!sampler_init(&s, p, &vocab, 256, 0, &err)) return;
     for (uint32_t i = 0; i < STEPS; i++) {
         uint32_t token;
-        for (uint32_t j = 0; j < VOCAB; j++) logits[j] = (float)(rng_uniform(1, i / 3, j, 0) * 20 - 10);
+        for (uint32_t j = 0; j < VOCAB; j++)
+            logits[j] = (float)(rng_uniform(1, i / 3, j, 0) * 20 - 10);
         if (!sampler_sample(&s, w, logits, NULL, i, &token, &err)) break;
         if (token >= VOCAB) __builtin_trap();
         sampler_accept(&s, token);
