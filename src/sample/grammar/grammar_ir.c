@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Plain characters as ranges: everything from U+0020 but the quote and the backslash (see grammar_vocab.h). */
-static const CpRange plain_ranges[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, SET_MAX_CP}};
+/* Plain characters as ranges: everything from U+0020 but the quote, the backslash and U+007F (see grammar_vocab.h). */
+static const CpRange plain_ranges[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0xD7FF}, {0xE000, SET_MAX_CP}};
 
 /* The smallest `plain` over all successors on plain characters; -1 if some plain character is dead. */
 static int plain_successors(const Dfa *d, uint32_t q, const uint8_t *plain, const uint8_t *alive) {

@@ -68,26 +68,42 @@ static bool escapes_note(MaskCache *c, const Machine *m, uint32_t state, uint32_
     return true;
 }
 
+/* machine_step() with its cache looked at in place: nearly every step of a walk has been made before. */
+static inline uint32_t step(Machine *m, uint32_t state, uint8_t byte) {
+    uint32_t row = m->state_row[state];
+    if (row) {
+        uint32_t to = m->rows[(size_t)(row - 1) * 256 + byte];
+        if (to != ROW_UNKNOWN) return to;
+    }
+    return machine_step(m, state, byte);
+}
+
 /* Walks the nodes below `root` from state; tokens whose bytes all go through are added to bits. */
 static void walk(MaskCache *c, Machine *m, const VocabTrie *t, uint32_t root, uint32_t state, uint64_t *bits, bool note) {
     const VocabNode *nodes = t->nodes;
-    uint32_t n = 0, i = root + 1;
-    c->frames[n++] = (struct MaskFrame){root + nodes[root].size, state};
-    while (n && !m->failed) {
-        if (i >= c->frames[n - 1].end) {
-            n--;
-            continue;
+    struct MaskFrame *top = c->frames;
+    uint32_t i = root + 1, n_walked = 0;
+    *top = (struct MaskFrame){root + vocabnode_size(nodes[root]), state};
+    for (;;) {
+        while (i >= top->end) {
+            if (top == c->frames) {
+                c->n_walked += n_walked;
+                return;
+            }
+            top--;
         }
-        uint32_t to = machine_step(m, c->frames[n - 1].state, nodes[i].byte);
-        c->n_walked++;
+        VocabNode node = nodes[i];
+        uint32_t to = step(m, top->state, (uint8_t)node.size_byte);
+        n_walked++;
         if (to == MACHINE_DEAD) {
-            i += nodes[i].size;
+            if (m->failed) return;
+            i += vocabnode_size(node);
             continue;
         }
-        if (nodes[i].token != UINT32_MAX) token_add(c->vocab, nodes[i].token, bits);
-        if (nodes[i].size > 1) {
+        if (node.token != UINT32_MAX) token_add(c->vocab, node.token, bits);
+        if (vocabnode_size(node) > 1) {
             if (note && !escapes_note(c, m, to, i)) machine_fail(m, ERR_NOMEM);
-            c->frames[n++] = (struct MaskFrame){i + nodes[i].size, to};
+            *++top = (struct MaskFrame){i + vocabnode_size(node), to};
         }
         i++;
     }

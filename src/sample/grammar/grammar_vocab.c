@@ -24,7 +24,7 @@ static uint32_t plain_length(Str s) {
     uint32_t n = 0;
     for (size_t at = 0; at < s.n;) {
         uint32_t cp = utf8_next(s, &at);
-        if (cp == UTF8_BAD || cp < 0x20 || cp == '"' || cp == '\\' || ++n > VOCAB_PLAIN_MAX) return 0;
+        if (cp == UTF8_BAD || cp < 0x20 || cp == 0x7F || cp == '"' || cp == '\\' || ++n > VOCAB_PLAIN_MAX) return 0;
     }
     return n;
 }
@@ -84,10 +84,11 @@ static bool trie_build(GrammarVocab *v, VocabTrie *t, const uint32_t *ids, uint3
         Str s = i < n ? grammar_vocab_token(v, ids[i]) : STR_NONE;
         size_t same = 0;
         while (same < s.n && same < last.n && s.p[same] == last.p[same]) same++;
-        for (; depth > same; depth--) nodes[path[depth]].size = n_nodes - path[depth];
+        for (; depth > same; depth--) nodes[path[depth]].size_byte |= (n_nodes - path[depth]) << 8;
         if (i == n) break;
-        for (; depth < s.n; n_nodes++) {
-            nodes[n_nodes] = (VocabNode){.token = UINT32_MAX, .byte = (uint8_t)s.p[depth]};
+        ok = n_nodes + s.n < VOCAB_MAX_NODES;
+        for (; ok && depth < s.n; n_nodes++) {
+            nodes[n_nodes] = (VocabNode){.token = UINT32_MAX, .size_byte = (uint8_t)s.p[depth]};
             path[++depth] = n_nodes;
         }
         VocabNode *end = &nodes[path[depth]];
@@ -100,7 +101,7 @@ static bool trie_build(GrammarVocab *v, VocabTrie *t, const uint32_t *ids, uint3
         mem_free(nodes);
         return false;
     }
-    nodes[0].size = n_nodes;
+    nodes[0].size_byte = n_nodes << 8;
     t->nodes = mem_resize_array(nodes, n_nodes, sizeof *nodes);
     if (!t->nodes) t->nodes = nodes;
     t->n = n_nodes;

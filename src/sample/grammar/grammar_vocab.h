@@ -13,13 +13,13 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum { VOCAB_PLAIN_MAX = 64, VOCAB_LONG = 8, VOCAB_MAX_TOKENS = 1 << 22 };
+enum { VOCAB_PLAIN_MAX = 64, VOCAB_LONG = 8, VOCAB_MAX_TOKENS = 1 << 22, VOCAB_MAX_NODES = (1 << 24) - 1 };
 
-typedef struct VocabNode {
-    uint32_t size;  /* of the subtree, itself included: nodes are in depth-first order */
-    uint32_t token; /* first token that ends here; UINT32_MAX = none */
-    uint8_t byte;
+typedef struct VocabNode { /* in depth-first order */
+    uint32_t size_byte; /* nodes of the subtree, itself included, shifted by 8; and the byte that leads here */
+    uint32_t token;     /* first token that ends here; UINT32_MAX = none */
 } VocabNode;
+static inline uint32_t vocabnode_size(VocabNode n) { return n.size_byte >> 8; }
 
 typedef enum VocabTrieKind {
     VOCAB_ALL,       /* every token */
