@@ -94,12 +94,21 @@ static bool filter_join(JEval *e, JCall *c, JVal *out) {
 
 static bool flag(JVal v) { return v.type != J_MISSING && jval_truth(v); }
 
+/* sorted() takes nothing but an integer for reverse. */
+static bool reverse_flag(JRun *r, JVal v, bool *out) {
+    int64_t n;
+    if (!jarg_int(r, v, 0, &n)) return false;
+    *out = n != 0;
+    return true;
+}
+
 static bool filter_sort(JEval *e, JCall *c, JVal *out) {
     JRun *r = e->r;
     JList *l, *names = NULL;
     JGetter *get;
     size_t n_get = 1;
-    bool lower = !flag(c->v[1]);
+    bool lower = !flag(c->v[1]), reverse;
+    if (!reverse_flag(r, c->v[0], &reverse)) return false;
     if (c->v[2].type == J_STR) { /* "age,name" */
         static const JStr comma = {.s = {",", 1}, .n_cp = 1};
         JVal split;
@@ -122,7 +131,7 @@ static bool filter_sort(JEval *e, JCall *c, JVal *out) {
         keys[i] = jval_list(key);
     }
     *out = jval_list(l);
-    return jsort_by(r, l->v, keys, l->n, flag(c->v[0]));
+    return jsort_by(r, l->v, keys, l->n, reverse);
 }
 
 static bool extreme(JEval *e, JCall *c, JCmp better, JVal *out) {
@@ -172,7 +181,8 @@ static bool filter_sum(JEval *e, JCall *c, JVal *out) {
 
 static bool filter_dictsort(JEval *e, JCall *c, JVal *out) {
     JRun *r = e->r;
-    bool by_value = false;
+    bool by_value = false, reverse;
+    if (!reverse_flag(r, c->v[2], &reverse)) return false;
     if (c->v[1].type != J_MISSING) {
         by_value = c->v[1].type == J_STR && str_eqc(c->v[1].u.str->s, "value");
         if (!by_value && !(c->v[1].type == J_STR && str_eqc(c->v[1].u.str->s, "key")))
@@ -192,7 +202,7 @@ static bool filter_dictsort(JEval *e, JCall *c, JVal *out) {
     }
     items->n = d->n;
     *out = jval_list(items);
-    return jsort_by(r, items->v, keys, items->n, flag(c->v[2]));
+    return jsort_by(r, items->v, keys, items->n, reverse);
 }
 
 static bool group_push(JEval *e, JList *groups, JVal key, JVal first, const JGetter *real,

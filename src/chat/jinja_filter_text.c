@@ -261,6 +261,7 @@ static bool filter_wordwrap(JEval *e, JCall *c, JVal *out) {
     if (c->self.type == J_UNDEF) return jval_fail_undef(r, c->self);
     if (c->self.type != J_STR)
         return jrun_fail(r, JEXC_TYPE, "wordwrap works on text, not %s", jval_type_name(c->self));
+    if (!c->self.u.str->s.n) return *out = c->self, true; /* nothing is looked at then */
     if (!jarg_int(r, c->v[0], 79, &width)) return false;
     w.width = width;
     w.newline = c->v[2];

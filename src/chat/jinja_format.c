@@ -117,13 +117,11 @@ static void percent_pad(Percent *p, int64_t n) {
 
 static bool percent_text(Percent *p, const Spec *f, JVal v) {
     JVal s;
-    if (f->type == 's' ? !jrepr_str(p->r, v, &s) : !jrepr_repr(p->r, v, &s)) return false;
+    bool (*text)(JRun *, JVal, JVal *) = f->type == 's'   ? jrepr_str
+                                         : f->type == 'r' ? jrepr_repr
+                                                          : jrepr_ascii;
+    if (!text(p->r, v, &s)) return false;
     if (f->type == 's' && v.type == J_STR && v.u.str->markup && p->markup) s = v;
-    if (f->type == 'a') {
-        JBuild b = {0};
-        if (v.type == J_STR) jrepr_put_string(p->r, &b, v.u.str, true, 0);
-        if (v.type == J_STR && !jbuild_done(p->r, &b, &s)) return false;
-    }
     if (p->markup && !jhtml_escape(p->r, s, &s)) return false;
     JStr *str = s.u.str;
     size_t to = f->precision >= 0 ? jstr_byte_of(str, (size_t)f->precision) : str->s.n;
@@ -194,14 +192,13 @@ static bool percent_char(Percent *p, const Spec *f, JVal v) {
 static bool percent_one(Percent *p) {
     Spec f = {0};
     JVal v = jval_missing();
-    if (p->at < p->s.n && p->s.p[p->at] == '(') {
-        if (!percent_key(p, &v)) return false;
-    }
-    if (!percent_spec(p, &f)) return false;
-    if (f.type == '%') {
+    if (p->at < p->s.n && p->s.p[p->at] == '%') {
+        p->at++;
         jbuild_putc(p->r, &p->b, '%', jstr_has_user(p->format));
         return !p->b.failed;
     }
+    if (p->at < p->s.n && p->s.p[p->at] == '(' && !percent_key(p, &v)) return false;
+    if (!percent_spec(p, &f)) return false;
     if (v.type == J_MISSING && !percent_next(p, &v)) return false;
     switch (f.type) {
     case 's':

@@ -88,11 +88,8 @@ static bool field_convert(Braces *x, char conversion, JVal *v) {
         return jrepr_str(x->r, *v, v);
     case 'r':
         return jrepr_repr(x->r, *v, v);
-    case 'a': {
-        JBuild b = {0};
-        if (v->type != J_STR) return jrepr_repr(x->r, *v, v);
-        return jrepr_put_string(x->r, &b, v->u.str, true, 0) && jbuild_done(x->r, &b, v);
-    }
+    case 'a':
+        return jrepr_ascii(x->r, *v, v);
     default:
         return jrun_fail(x->r, JEXC_VALUE, "unknown conversion specifier %c", conversion);
     }

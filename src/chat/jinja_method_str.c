@@ -183,19 +183,29 @@ static bool str_encode(JEval *e, JCall *c, JVal *out) {
     return true;
 }
 
+/* table[code point]: *found is false where Python would see a LookupError. */
+static bool translate_look(JEval *e, JVal table, int64_t cp, JVal *to, bool *found) {
+    if (table.type == J_DICT) return jdict_get(e->r, table.u.dict, jval_int(cp), to, found);
+    if (table.type == J_UNDEF) return jval_fail_undef(e->r, table);
+    if (!jval_is_seq(table) && table.type != J_STR && table.type != J_RANGE &&
+        table.type != J_BYTES)
+        return jrun_fail(e->r, JEXC_TYPE, "'%s' object is not subscriptable",
+                         jval_type_name(table));
+    if (!jattr_item(e, table, jval_int(cp), to)) return false;
+    *found = to->type != J_UNDEF;
+    return true;
+}
+
 static bool str_translate(JEval *e, JCall *c, JVal *out) {
     JRun *r = e->r;
     JStr *s = c->self.u.str;
     JBuild b = {0};
-    if (c->v[0].type != J_DICT)
-        return jrun_fail(r, JEXC_TYPE, "translate() takes a dict, not %s", jval_type_name(c->v[0]));
     for (size_t at = 0; at < s->s.n && !b.failed;) {
         size_t from = at;
         JVal to;
         bool found;
         int64_t cp = jstr_next(s->s, &at);
-        if (!jrun_spend(r, 1) || !jdict_get(r, c->v[0].u.dict, jval_int(cp), &to, &found))
-            return false;
+        if (!jrun_spend(r, 1) || !translate_look(e, c->v[0], cp, &to, &found)) return false;
         if (!found)
             jbuild_put_range(r, &b, s, from, at);
         else if (to.type == J_STR)

@@ -57,12 +57,14 @@ static void put_escaped(JRun *r, JBuild *b, uint32_t cp, char quote, bool ascii,
                 user);
 }
 
-bool jrepr_put_string(JRun *r, JBuild *b, const JStr *s, bool ascii_only, char quote) {
+static char quote_of(Str s) { /* single, unless that would need an escape and double would not */
+    bool single = str_find_char(s, '\'', 0) != STR_NPOS;
+    return single && str_find_char(s, '"', 0) == STR_NPOS ? '"' : '\'';
+}
+
+static void put_string(JRun *r, JBuild *b, const JStr *s) {
     bool user = jstr_has_user(s);
-    if (!quote) {
-        bool single = str_find_char(s->s, '\'', 0) != STR_NPOS;
-        quote = single && str_find_char(s->s, '"', 0) == STR_NPOS ? '"' : '\'';
-    }
+    char quote = quote_of(s->s);
     jbuild_putc(r, b, quote, user);
     size_t run = 0, at = 0;
     while (at < s->s.n && !b->failed) { /* plain ASCII goes in pieces */
@@ -72,18 +74,16 @@ bool jrepr_put_string(JRun *r, JBuild *b, const JStr *s, bool ascii_only, char q
             continue;
         }
         jbuild_put(r, b, str_slice(s->s, run, at), user);
-        put_escaped(r, b, jstr_next(s->s, &at), quote, ascii_only, user);
+        put_escaped(r, b, jstr_next(s->s, &at), quote, false, user);
         run = at;
     }
     jbuild_put(r, b, str_from(s->s, run), user);
     jbuild_putc(r, b, quote, user);
-    return !b->failed;
 }
 
 static void put_bytes(JRun *r, JBuild *b, const JStr *s) {
     bool user = jstr_has_user(s);
-    bool single = str_find_char(s->s, '\'', 0) != STR_NPOS;
-    char quote = single && str_find_char(s->s, '"', 0) == STR_NPOS ? '"' : '\'';
+    char quote = quote_of(s->s);
     jbuild_putc(r, b, 'b', user);
     jbuild_putc(r, b, quote, user);
     for (size_t i = 0; i < s->s.n; i++)
@@ -222,7 +222,7 @@ static void repr_at(JRun *r, JBuild *b, JVal v, int depth) {
         return;
     case J_STR:
         if (v.u.str->markup) jbuild_put(r, b, STR("Markup("), false);
-        jrepr_put_string(r, b, v.u.str, false, 0);
+        put_string(r, b, v.u.str);
         if (v.u.str->markup) jbuild_putc(r, b, ')', false);
         return;
     case J_BYTES:
@@ -272,6 +272,23 @@ bool jrepr_repr(JRun *r, JVal v, JVal *out) {
     JBuild b = {0};
     repr_at(r, &b, v, 0);
     return build_done_whole(r, &b, out);
+}
+
+bool jrepr_ascii(JRun *r, JVal v, JVal *out) {
+    JBuild b = {0};
+    JVal text;
+    if (!jrepr_repr(r, v, &text)) return false;
+    const JStr *s = text.u.str;
+    bool user = jstr_has_user(s);
+    for (size_t at = 0; at < s->s.n && !b.failed;) {
+        size_t from = at;
+        uint32_t cp = jstr_next(s->s, &at);
+        if (cp < 0x80)
+            jbuild_put_range(r, &b, s, from, at);
+        else
+            put_escaped(r, &b, cp, 0, true, user);
+    }
+    return jbuild_done(r, &b, out);
 }
 
 bool jrepr_soft(JRun *r, JVal v, JVal *out) {

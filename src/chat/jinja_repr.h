@@ -9,9 +9,8 @@ bool jrepr_str(JRun *r, JVal v, JVal *out); /* str(v); a Markup string becomes p
 bool jrepr_soft(JRun *r, JVal v,
                 JVal *out); /* strings stay what they are, everything else str(v) */
 bool jrepr_repr(JRun *r, JVal v, JVal *out);
-void jrepr_put(JRun *r, JBuild *b, JVal v); /* repr, into a builder */
-bool jrepr_put_string(JRun *r, JBuild *b, const JStr *s, bool ascii_only,
-                      char quote); /* quote 0: chosen as Python does */
+bool jrepr_ascii(JRun *r, JVal v, JVal *out); /* repr with everything above ASCII escaped */
+void jrepr_put(JRun *r, JBuild *b, JVal v);   /* repr, into a builder */
 
 typedef struct JJsonStyle {
     bool ascii, sort_keys;

@@ -9,7 +9,7 @@ typedef struct Urlize {
     JEval *e;
     JRun *r;
     JBuild *b;
-    int64_t limit;   /* of the shown text, code points; -1: none */
+    JVal limit;      /* of the shown text, code points; J_MISSING: none */
     Str rel, target; /* ready attributes with a blank in front, or empty */
     bool user;
     JList *schemes;
@@ -143,7 +143,27 @@ static bool is_email(Str s) {
 
 static void put(Urlize *u, Str s) { jbuild_put(u->r, u->b, s, u->user); }
 
-static void put_link(Urlize *u, Str scheme, Str target, Str shown, bool attributes) {
+/* The address as shown: cut at the limit, if there is one. */
+static void put_shown(Urlize *u, Str shown) {
+    JStr s = {.s = shown, .n_cp = JSTR_COUNT_LATER};
+    JSlice cut = {jval_none(), u->limit, jval_none()};
+    JVal n = jval_int((int64_t)jstr_n_cp(&s)), text;
+    bool longer = false;
+    if (u->limit.type != J_MISSING && !jval_compare(u->r, JCMP_GT, n, u->limit, &longer))
+        u->b->failed = true;
+    if (!longer) {
+        put(u, shown);
+        return;
+    }
+    if (!jattr_slice(u->e, jval_str(&s), &cut, &text)) {
+        u->b->failed = true;
+        return;
+    }
+    put(u, text.u.str->s);
+    put(u, STR("..."));
+}
+
+static void put_link(Urlize *u, Str scheme, Str target, Str shown, bool attributes, bool trimmed) {
     put(u, STR("<a href=\""));
     put(u, scheme);
     put(u, target);
@@ -153,36 +173,33 @@ static void put_link(Urlize *u, Str scheme, Str target, Str shown, bool attribut
         put(u, u->target);
     }
     put(u, STR(">"));
-    JStr s = {.s = shown, .n_cp = JSTR_COUNT_LATER};
-    bool cut = attributes && u->limit >= 0 && (int64_t)jstr_n_cp(&s) > u->limit;
-    put(u, cut ? str_slice(shown, 0, jstr_byte_of(&s, (size_t)u->limit)) : shown);
-    if (cut) put(u, STR("..."));
+    if (trimmed)
+        put_shown(u, shown);
+    else
+        put(u, shown);
     put(u, STR("</a>"));
 }
 
 static void put_middle(Urlize *u, Str m) {
     if (is_url(m)) {
         bool scheme = str_starts(m, STR("https://")) || str_starts(m, STR("http://"));
-        put_link(u, scheme ? STR_NONE : STR("https://"), m, m, true);
+        put_link(u, scheme ? STR_NONE : STR("https://"), m, m, true, true);
         return;
     }
     if (str_starts(m, STR("mailto:")) && is_email(str_from(m, 7))) {
-        put_link(u, STR_NONE, m, str_from(m, 7), false);
+        put_link(u, STR_NONE, m, str_from(m, 7), false, false);
         return;
     }
     bool bare = str_find_char(m, '@', 0) != STR_NPOS && !str_starts(m, STR("www.")) &&
                 !str_starts(m, STR("@"));
     if (bare && str_find_char(m, ':', 0) == STR_NPOS && is_email(m)) {
-        put_link(u, STR("mailto:"), m, m, false);
+        put_link(u, STR("mailto:"), m, m, false, false);
         return;
     }
     for (size_t i = 0; u->schemes && i < u->schemes->n; i++) {
         Str scheme = u->schemes->v[i].u.str->s;
         if (str_eq(m, scheme) || !str_starts(m, scheme)) continue;
-        int64_t limit = u->limit;
-        u->limit = -1;
-        put_link(u, STR_NONE, m, m, true);
-        u->limit = limit;
+        put_link(u, STR_NONE, m, m, true, false);
         return;
     }
     put(u, m);
@@ -292,10 +309,8 @@ bool jurlize_filter(JEval *e, JCall *c, JVal *out) {
     JRun *r = e->r;
     JBuild b = {0};
     JVal text;
-    Urlize u = {.e = e, .r = r, .b = &b, .limit = -1};
-    bool limited = c->v[0].type != J_MISSING && c->v[0].type != J_NONE;
-    if (limited && !jarg_int(r, c->v[0], -1, &u.limit)) return false;
-    if (limited && u.limit < 0) return jrun_fail(r, JEXC_VALUE, "urlize: a negative limit");
+    Urlize u = {.e = e, .r = r, .b = &b};
+    if (c->v[0].type != J_NONE) u.limit = c->v[0];
     if (!rel_attribute(e, c->v[3], c->v[1].type != J_MISSING && jval_truth(c->v[1]), &u.rel))
         return false;
     if (!target_attribute(e, c->v[2], &u.target)) return false;

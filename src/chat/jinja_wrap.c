@@ -134,41 +134,65 @@ static size_t break_word(JStr *s, Chunk *w, int64_t room, bool hyphens) {
     return hyphens && hyphen && w->n_cp > room ? hyphen : at;
 }
 
+/* The line being filled: pieces follow each other in the text, so its ends say all. */
+typedef struct Line {
+    size_t from, to, last; /* bytes; `last` is where the last piece begins */
+    int64_t n_cp;
+    bool any;
+} Line;
+
+static void line_take(Line *l, Chunk *c, size_t to, int64_t n_cp) {
+    if (!l->any) l->from = c->from;
+    l->any = true;
+    l->last = c->from;
+    l->to = to;
+    l->n_cp += n_cp;
+    c->from = to;
+    c->n_cp -= n_cp;
+}
+
+static bool all_space(JStr *s, size_t from, size_t to) {
+    while (from < to)
+        if (!jstr_is_space(jstr_next(s->s, &from))) return false;
+    return true;
+}
+
+/* A chunk wider than a line: as much as fits goes into this one, or all of it where words must not be broken. */
+static void take_long(JStr *s, Line *l, Chunk *c, const JWrap *w) {
+    int64_t room = w->width < 1 ? 1 : w->width - l->n_cp, taken = 0;
+    if (!w->break_long) {
+        if (!l->any) line_take(l, c, c->to, c->n_cp);
+        return;
+    }
+    size_t cut = break_word(s, c, room, w->break_hyphens);
+    for (size_t at = c->from; at < cut; taken++) jstr_next(s->s, &at);
+    line_take(l, c, cut, taken);
+}
+
 static bool wrap_paragraph(JRun *r, JStr *s, size_t from, size_t to, const JWrap *w, JBuild *b) {
     Chunks c = {.r = r};
     bool first = true;
     if (!split_chunks(&c, s, from, to, w->break_hyphens)) return false;
     for (size_t i = 0; i < c.n;) {
-        int64_t len = 0;
-        size_t begin;
-        if (c.v[i].blank && !first) i++;
-        if (i >= c.n) break;
-        begin = i;
-        while (i < c.n && len + c.v[i].n_cp <= w->width) len += c.v[i++].n_cp;
-        size_t line_from = c.v[begin].from, line_to = i > begin ? c.v[i - 1].to : line_from;
+        Line l = {0};
+        if (!first && all_space(s, c.v[i].from, c.v[i].to)) i++;
+        for (; i < c.n && l.n_cp + c.v[i].n_cp <= w->width; i++)
+            line_take(&l, &c.v[i], c.v[i].to, c.v[i].n_cp);
         if (i < c.n && c.v[i].n_cp > w->width) {
-            int64_t room = w->width < 1 ? 1 : w->width - len;
-            if (w->break_long) {
-                size_t cut = break_word(s, &c.v[i], room, w->break_hyphens);
-                int64_t taken = 0;
-                for (size_t at = c.v[i].from; at < cut; taken++) jstr_next(s->s, &at);
-                line_to = cut;
-                if (taken) {
-                    c.v[i].from = cut;
-                    c.v[i].n_cp -= taken;
-                    if (c.v[i].from >= c.v[i].to) i++;
-                }
-            } else if (i == begin) {
-                line_to = c.v[i++].to;
-            }
+            take_long(s, &l, &c.v[i], w);
+            if (c.v[i].from >= c.v[i].to) i++;
         }
-        size_t last = i;
-        if (last > begin && line_to == c.v[last - 1].to && c.v[last - 1].blank)
-            line_to = c.v[last - 1].from;
         if (!jrun_spend(r, 1)) return false;
-        if (line_to <= line_from) continue;
+        if (l.any &&
+            all_space(
+                s, l.last,
+                l.to)) { /* a blank at the end goes; an empty piece shields the one before it */
+            l.any = l.last > l.from;
+            l.to = l.last;
+        }
+        if (!l.any) continue;
         if (!first) jbuild_put_jstr(r, b, w->newline.u.str);
-        jbuild_put_range(r, b, s, line_from, line_to);
+        jbuild_put_range(r, b, s, l.from, l.to);
         first = false;
         if (b->failed) return false;
     }
