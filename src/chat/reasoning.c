@@ -1,18 +1,23 @@
 #include "chat/reasoning.h"
 
 #define N_OF(a) (sizeof(a) / sizeof((a)[0]))
-#define OPEN_FIRST(s) {STR(s), MARK_OPEN, MARK_AT_START, 0}
-#define OPEN_ANYWHERE(s) {STR(s), MARK_OPEN, MARK_AT_START | MARK_IN_CONTENT, 0}
-#define CLOSE(s) {STR(s), MARK_CLOSE, MARK_IN_REASONING, 0}
-#define STRIP(s) {STR(s), MARK_STRIP, MARK_AT_START | MARK_IN_CONTENT, 0}
+#define OPEN_FIRST(s)                                                                              \
+    { STR(s), MARK_OPEN, MARK_AT_START, 0 }
+#define OPEN_ANYWHERE(s)                                                                           \
+    { STR(s), MARK_OPEN, MARK_AT_START | MARK_IN_CONTENT, 0 }
+#define CLOSE(s)                                                                                   \
+    { STR(s), MARK_CLOSE, MARK_IN_REASONING, 0 }
+#define STRIP(s)                                                                                   \
+    { STR(s), MARK_STRIP, MARK_AT_START | MARK_IN_CONTENT, 0 }
 
-/* Marks that ordinary text may mention count only at the very start of the reply; marks that are control tokens of their
- * vocabulary count anywhere, since models trained on them think again between calls. */
+/* Marks that ordinary text may mention count only at the very start of the reply; marks that are
+ * control tokens of their vocabulary count anywhere, since models trained on them think again
+ * between calls. */
 static const Mark think_marks[] = {OPEN_FIRST("<think>"), CLOSE("</think>")};
-static const Mark thinking_marks[] = {OPEN_FIRST("<thinking>"), CLOSE("</thinking>"), OPEN_FIRST("<think>"),
-                                      CLOSE("</think>")};
-static const Mark mistral_marks[] = {OPEN_FIRST("[THINK]"), CLOSE("[/THINK]"), OPEN_FIRST("<think>"),
-                                     CLOSE("</think>")};
+static const Mark thinking_marks[] = {OPEN_FIRST("<thinking>"), CLOSE("</thinking>"),
+                                      OPEN_FIRST("<think>"), CLOSE("</think>")};
+static const Mark mistral_marks[] = {OPEN_FIRST("[THINK]"), CLOSE("[/THINK]"),
+                                     OPEN_FIRST("<think>"), CLOSE("</think>")};
 static const Mark gemma4_marks[] = {OPEN_ANYWHERE("<|channel>thought"), OPEN_ANYWHERE("<|channel>"),
                                     CLOSE("<channel|>"), STRIP("<channel|>")};
 static const Mark granite_marks[] = {
@@ -26,19 +31,26 @@ static const Mark granite_marks[] = {
     {STR("</response>"), MARK_STRIP, MARK_IN_CONTENT, 0},
 };
 static const Mark cohere_marks[] = {
-    OPEN_ANYWHERE("<|START_THINKING|>"), CLOSE("<|END_THINKING|>"),   STRIP("<|END_THINKING|>"),
-    STRIP("<|START_RESPONSE|>"),         STRIP("<|END_RESPONSE|>"),   STRIP("<|START_TEXT|>"),
-    STRIP("<|END_TEXT|>"),               STRIP("<|END_OF_TURN_TOKEN|>"),
+    OPEN_ANYWHERE("<|START_THINKING|>"),
+    CLOSE("<|END_THINKING|>"),
+    STRIP("<|END_THINKING|>"),
+    STRIP("<|START_RESPONSE|>"),
+    STRIP("<|END_RESPONSE|>"),
+    STRIP("<|START_TEXT|>"),
+    STRIP("<|END_TEXT|>"),
+    STRIP("<|END_OF_TURN_TOKEN|>"),
 };
 static const Mark seed_marks[] = {OPEN_FIRST("<seed:think>"), CLOSE("</seed:think>")};
 static const Mark apertus_marks[] = {OPEN_ANYWHERE("<|inner_prefix|>"), CLOSE("<|inner_suffix|>"),
                                      STRIP("<|inner_suffix|>")};
-static const Mark longcat_marks[] = {OPEN_FIRST("<longcat_think>"), CLOSE("</longcat_think>"), OPEN_FIRST("<think>"),
-                                     CLOSE("</think>")};
+static const Mark longcat_marks[] = {OPEN_FIRST("<longcat_think>"), CLOSE("</longcat_think>"),
+                                     OPEN_FIRST("<think>"), CLOSE("</think>")};
 /* MiniMax-M3 is shown earlier turns that begin with a lone closing mark and copies it. */
-static const Mark minimax_m3_marks[] = {OPEN_FIRST("<mm:think>"), CLOSE("</mm:think>"),
+static const Mark minimax_m3_marks[] = {OPEN_FIRST("<mm:think>"),
+                                        CLOSE("</mm:think>"),
                                         {STR("</mm:think>"), MARK_STRIP, MARK_AT_START, 0}};
-/* Kimi K2 Thinking often starts its call section without closing the thinking; the section mark is a control token. */
+/* Kimi K2 Thinking often starts its call section without closing the thinking; the section mark
+ * is a control token. */
 static const Mark kimi_marks[] = {
     OPEN_FIRST("<think>"),
     CLOSE("</think>"),
@@ -46,23 +58,17 @@ static const Mark kimi_marks[] = {
     {STR("<|tool_call_section_begin|>"), MARK_CLOSE_CALL, MARK_IN_REASONING, 0},
 };
 
-#define KIND(n, m) {STR(n), m, N_OF(m)}
+#define KIND(n, m)                                                                                 \
+    { STR(n), m, N_OF(m) }
 static const Reasoning kinds[] = {
     {STR("none"), NULL, 0}, /* the thinking stays in the answer, marks and all */
-    KIND("think", think_marks),
-    KIND("thinking", thinking_marks),
-    KIND("mistral", mistral_marks),
-    KIND("gemma4", gemma4_marks),
-    {STR("harmony"), NULL, 0},
-    {STR("atem"), NULL, 0},
-    {STR("kimi_k3"), NULL, 0},
-    KIND("kimi_k2", kimi_marks),
-    KIND("granite", granite_marks),
-    KIND("command_r7b", cohere_marks),
-    KIND("seed_oss", seed_marks),
-    KIND("apertus", apertus_marks),
-    KIND("longcat", longcat_marks),
-    KIND("minimax_m3", minimax_m3_marks),
+    KIND("think", think_marks),     KIND("thinking", thinking_marks),
+    KIND("mistral", mistral_marks), KIND("gemma4", gemma4_marks),
+    {STR("harmony"), NULL, 0},      {STR("atem"), NULL, 0},
+    {STR("kimi_k3"), NULL, 0},      KIND("kimi_k2", kimi_marks),
+    KIND("granite", granite_marks), KIND("command_r7b", cohere_marks),
+    KIND("seed_oss", seed_marks),   KIND("apertus", apertus_marks),
+    KIND("longcat", longcat_marks), KIND("minimax_m3", minimax_m3_marks),
 };
 
 const Reasoning *reasoning_at(size_t i) { return i < N_OF(kinds) ? &kinds[i] : NULL; }
@@ -76,6 +82,7 @@ const Reasoning *reasoning_find(Str name) {
 bool reasoning_opened_by(const Reasoning *kind, Str prompt_tail) {
     Str tail = str_trim(prompt_tail);
     for (size_t i = 0; i < kind->n_marks; i++)
-        if (kind->marks[i].act == MARK_OPEN && str_ends(tail, str_trim(kind->marks[i].text))) return true;
+        if (kind->marks[i].act == MARK_OPEN && str_ends(tail, str_trim(kind->marks[i].text)))
+            return true;
     return false;
 }

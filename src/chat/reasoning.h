@@ -1,6 +1,7 @@
-/* reasoning.h: how a model marks its thinking. A kind is a small table of marks; the reply splitter (reply.h) looks for
- * them in the running text and needs nothing else. Channel formats (harmony, atem, kimi_k3) route whole messages by
- * their headers, so their kind has no marks of its own.
+/* reasoning.h: how a model marks its thinking. A kind is a small table of marks; the reply
+ * splitter (reply.h) looks for them in the running text and needs nothing else. Channel formats
+ * (harmony, atem, kimi_k3) route whole messages by their headers, so their kind has no marks of
+ * its own.
  *
  *     const Reasoning *k = reasoning_find(STR("think"));
  *     if (reasoning_opened_by(k, prompt_tail)) ... the template already wrote the opening mark */
@@ -10,15 +11,17 @@
 #include "base/str.h"
 
 typedef enum MarkAct {
-    MARK_OPEN,       /* thinking begins */
-    MARK_CLOSE,      /* thinking ends */
-    MARK_CLOSE_CALL, /* thinking ends although its mark was forgotten, and what follows is read again as content */
-    MARK_STRIP,      /* wrapper of the answer: dropped */
-    MARK_CALL,       /* a tool call section begins (toolcall.h); ordinary text in requests without tools */
-    MARK_ROUTE       /* the header or end of a message of a channel format: the same, tools or not */
+    MARK_OPEN,  /* thinking begins */
+    MARK_CLOSE, /* thinking ends */
+    /* Thinking ends although its mark was forgotten; what follows is read again as content. */
+    MARK_CLOSE_CALL,
+    MARK_STRIP, /* wrapper of the answer: dropped */
+    MARK_CALL,  /* a tool call section (toolcall.h) begins; just text in requests without tools */
+    MARK_ROUTE  /* the header or end of a message of a channel format: the same, tools or not */
 } MarkAct;
 
-enum { /* where a mark counts */
+/* Where a mark counts. */
+enum {
     MARK_AT_START = 1,   /* before anything else of the reply (white space may precede) */
     MARK_IN_CONTENT = 2, /* anywhere in the answer */
     MARK_IN_REASONING = 4
@@ -37,9 +40,10 @@ typedef struct Reasoning {
     size_t n_marks;
 } Reasoning;
 
-const Reasoning *reasoning_find(Str name);      /* NULL if there is none of that name */
-const Reasoning *reasoning_at(size_t i);        /* NULL past the end: for help texts */
-/* The prompt ends with one of the kind's opening marks (white space aside): the reply begins inside the thinking. */
+const Reasoning *reasoning_find(Str name); /* NULL if there is none of that name */
+const Reasoning *reasoning_at(size_t i);   /* NULL past the end: for help texts */
+/* The prompt ends with one of the kind's opening marks (white space aside): the reply begins
+ * inside the thinking. */
 bool reasoning_opened_by(const Reasoning *kind, Str prompt_tail);
 
 #endif

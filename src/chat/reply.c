@@ -3,239 +3,18 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/utf8.h"
 
 enum { AT_START, AT_CONTENT, AT_REASONING };
-enum { REPLY_PIECE = 64 << 10, REPLY_OUT_MAX = 1 << 20 };
-
-static void out_send(Reply *r, bool last) {
-    size_t held = last ? 0 : utf8_incomplete_tail(buf_str(&r->out));
-    size_t n = r->out.n - held;
-    if (!n || r->failed) return;
-    ReplyEvent ev = {.kind = r->out_kind, .index = r->n_calls, .text = {r->out.p, n}};
-    if (!r->sink(r->arg, &ev, r->err)) r->failed = true;
-    memmove(r->out.p, r->out.p + n, held);
-    r->out.n = held;
-}
-
-static void event_send(Reply *r, ReplyEvent ev) {
-    out_send(r, true);
-    if (r->failed) return;
-    ev.index = r->n_calls;
-    if (!r->sink(r->arg, &ev, r->err)) r->failed = true;
-}
-
-static void out_put(Reply *r, ReplyKind kind, Str text) {
-    if (!text.n) return;
-    if (kind != r->out_kind || r->out.n > REPLY_PIECE) out_send(r, kind != r->out_kind);
-    r->out_kind = kind;
-    buf_put(&r->out, text);
-}
-
-static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-
-/* White space at the end of what was said so far is held back: it is dropped if a call or the other kind follows. */
-void reply_put(Reply *r, ReplyKind kind, Str text) {
-    if (kind == REPLY_REASONING && r->reasoning_raw) {
-        kind = REPLY_CONTENT;
-        r->trim[0] = false;
-    }
-    int k = kind == REPLY_REASONING;
-    size_t end = text.n;
-    while (end && is_space(text.p[end - 1])) end--;
-    if (end) {
-        size_t from = 0;
-        while (r->trim[k] && is_space(text.p[from])) from++;
-        out_put(r, kind, buf_str(&r->space[k]));
-        buf_clear(&r->space[k]);
-        r->trim[k] = false;
-        r->any[k] = true;
-        out_put(r, kind, str_slice(text, from, end));
-    }
-    if (r->trim[k]) return;
-    buf_put(&r->space[k], str_from(text, end));
-    if (r->space[k].n < REPLY_WS_MAX) return;
-    out_put(r, kind, buf_str(&r->space[k]));
-    buf_clear(&r->space[k]);
-}
-
-void reply_join(Reply *r, bool reasoning) {
-    int k = reasoning && !r->reasoning_raw;
-    buf_clear(&r->space[k]);
-    if (r->any[k]) buf_putc(&r->space[k], '\n');
-    r->trim[k] = true;
-}
-
-void reply_think(Reply *r, bool on) {
-    if (on == r->in_reasoning) return;
-    r->in_reasoning = on;
-    r->at_start = !on;
-    r->start_used = true;
-    if (r->reasoning_raw) { /* channels have no marks that could be shown */
-        if (!r->reasoning->n_marks) reply_put(r, REPLY_CONTENT, on ? STR("<think>\n") : STR("\n</think>\n"));
-        return;
-    }
-    if (on) {
-        if (!r->any[0]) buf_clear(&r->space[0]);
-        if (r->any[1])
-            reply_join(r, true);
-        else
-            r->trim[1] = true;
-    } else {
-        buf_clear(&r->space[1]);
-        r->trim[0] = !r->any[0];
-    }
-}
-
-bool reply_peek(Reply *r, unsigned char *c) {
-    if (r->at >= r->in.n) return false;
-    *c = (unsigned char)r->in.p[r->at];
-    return true;
-}
-
-bool reply_skip_space(Reply *r, unsigned char *c) {
-    while (reply_peek(r, c) && is_space((char)*c)) r->at++;
-    return r->at < r->in.n;
-}
-
-Step reply_take(Reply *r, Str literal) {
-    size_t have = r->in.n - r->at;
-    size_t n = have < literal.n ? have : literal.n;
-    if (n && memcmp(r->in.p + r->at, literal.p, n)) return STEP_REJECT;
-    if (n < literal.n) return r->eof ? STEP_REJECT : STEP_MORE;
-    r->at += n;
-    return STEP_NEXT;
-}
-
-int reply_take_any(Reply *r, const Str *literals, size_t n) {
-    bool wait = false;
-    for (size_t i = 0; i < n; i++) {
-        Step s = reply_take(r, literals[i]);
-        if (s == STEP_NEXT && !wait) return (int)i;
-        if (s == STEP_NEXT) { /* an earlier literal that goes on longer has precedence */
-            r->at -= literals[i].n;
-            return REPLY_WAIT;
-        }
-        if (s == STEP_MORE) wait = true;
-    }
-    return wait ? REPLY_WAIT : REPLY_NONE;
-}
-
-int reply_until(Reply *r, const Str *ends, size_t n, Str *out) {
-    size_t longest = 1;
-    for (size_t i = 0; i < n; i++)
-        if (ends[i].n > longest) longest = ends[i].n;
-    size_t have = r->in.n - r->at;
-    Str window = {r->in.p + r->at, have < REPLY_HEADER_MAX ? have : REPLY_HEADER_MAX};
-    size_t from = r->seek > r->at ? r->seek - r->at : 0, best = STR_NPOS;
-    int which = REPLY_NONE;
-    for (size_t i = 0; i < n; i++) {
-        size_t found = str_find(window, ends[i], from);
-        if (found < best) {
-            best = found;
-            which = (int)i;
-        }
-    }
-    if (which >= 0) {
-        *out = str_slice(window, 0, best);
-        r->at += best + ends[which].n;
-        return which;
-    }
-    if (have >= REPLY_HEADER_MAX || r->eof) return REPLY_NONE;
-    r->seek = r->in.n - (have < longest - 1 ? have : longest - 1);
-    return REPLY_WAIT;
-}
-
-size_t reply_plain(Reply *r, Str end, bool *whole) {
-    size_t i = r->at;
-    *whole = false;
-    while (i < r->in.n) {
-        const char *hit = memchr(r->in.p + i, end.p[0], r->in.n - i);
-        if (!hit) return r->in.n;
-        i = (size_t)(hit - r->in.p);
-        size_t n = r->in.n - i < end.n ? r->in.n - i : end.n;
-        if (!memcmp(hit, end.p, n)) {
-            *whole = n == end.n;
-            return *whole || !r->eof ? i : r->in.n;
-        }
-        i++;
-    }
-    return i;
-}
-
-void reply_keep(Reply *r) { r->mark = r->at; }
-
-void call_reset(Reply *r, unsigned char state) {
-    Call *c = &r->c;
-    Buf name = c->name, id = c->id, key = c->key, type = c->type;
-    int n_done = c->n_done;
-    *c = (Call){.state = state, .n_done = n_done, .name = name, .id = id, .key = key, .type = type};
-    buf_clear(&c->name);
-    buf_clear(&c->id);
-    buf_clear(&c->key);
-    buf_clear(&c->type);
-    r->seek = 0;
-}
-
-Step call_go(Reply *r, unsigned char state) {
-    r->c.state = state;
-    return STEP_NEXT;
-}
-
-bool call_name_set(Reply *r, Str name) {
-    name = str_trim(name);
-    buf_clear(&r->c.name);
-    if (!toolcall_name_ok(name) || r->n_calls >= REPLY_MAX_CALLS) return false;
-    buf_put(&r->c.name, name);
-    return true;
-}
-
-void call_open(Reply *r) {
-    Call *c = &r->c;
-    c->schema = toolcall_schema(r->tools, buf_str(&c->name));
-    c->open = !c->silent;
-    if (!c->open) return;
-    event_send(r, (ReplyEvent){.kind = REPLY_CALL_BEGIN, .name = buf_str(&c->name), .id = buf_str(&c->id)});
-}
-
-void call_args(Reply *r, Str json) {
-    if (r->c.open) out_put(r, REPLY_CALL_ARGS, json);
-}
-
-void call_end(Reply *r) {
-    Call *c = &r->c;
-    if (c->open) {
-        event_send(r, (ReplyEvent){.kind = REPLY_CALL_END, .id = buf_str(&c->id)});
-        r->n_calls++;
-        buf_clear(&r->space[0]);
-        r->trim[0] = !r->any[0];
-    }
-    c->open = c->started = c->silent = false;
-    c->n_args = 0;
-    c->args = c->n_args_bytes = 0;
-    c->n_done++;
-    c->schema = c->property = NULL;
-    buf_clear(&c->name);
-    buf_clear(&c->id);
-    reply_keep(r);
-}
+enum { REPLY_PIECE = 64 << 10 }; /* bytes of input taken at a time */
 
 /* What the machine read since the mark is no call: it is text again. */
 static void reject(Reply *r, bool cut) {
     if (r->at == r->mark && r->at < r->in.n) r->at++; /* the mark itself must not be found again */
     Str raw = reply_text(r, r->mark, r->at);
-    if (r->c.open) {
-        buf_clear(&r->scratch);
-        buf_put(&r->scratch, buf_str(&r->space[0]));
-        buf_put(&r->scratch, raw);
-        event_send(r, (ReplyEvent){.kind = REPLY_CALL_FAIL, .text = buf_str(&r->scratch), .cut = cut});
-        buf_clear(&r->space[0]);
-        r->n_calls++;
-        r->any[0] = true;
-        r->trim[0] = false;
-    } else {
+    if (r->c.open)
+        call_fail(r, raw, cut);
+    else
         reply_put(r, r->in_reasoning ? REPLY_REASONING : REPLY_CONTENT, raw);
-    }
     r->in_call = false;
     r->at_start = false;
     call_reset(r, 0);
@@ -243,7 +22,8 @@ static void reject(Reply *r, bool cut) {
 
 static bool mark_counts(const Reply *r, const Mark *m, int place) {
     if (m->act == MARK_CALL && !r->calls_on) return false;
-    if (m->act == MARK_OPEN && place == AT_START && r->start_used && !(m->where & MARK_IN_CONTENT)) return false;
+    if (m->act == MARK_OPEN && place == AT_START && r->start_used && !(m->where & MARK_IN_CONTENT))
+        return false;
     return m->where & (1 << place);
 }
 
@@ -253,7 +33,8 @@ static const Mark *mark_at(const Reply *r, size_t i) {
     return i < r->format->n_marks ? &r->format->marks[i] : NULL;
 }
 
-/* The mark at offset at: *found the longest that stands there in full. True if a longer one may still come. */
+/* The mark at offset at: *found the longest that stands there in full. True if a longer one may
+ * still come. */
 static bool mark_find(const Reply *r, size_t at, int place, const Mark **found) {
     Str have = reply_text(r, at, r->in.n);
     size_t longest = 0, possible = 0;
@@ -286,7 +67,8 @@ static void mark_apply(Reply *r, const Mark *m, size_t at) {
         r->at = at;
         reply_think(r, false);
         break;
-    case MARK_STRIP: break;
+    case MARK_STRIP:
+        break;
     case MARK_CALL:
     case MARK_ROUTE:
         r->in_call = r->start_used = true;
@@ -304,7 +86,7 @@ static bool scan_text(Reply *r) {
     int place = r->in_reasoning ? AT_REASONING : AT_CONTENT;
     size_t i = r->at;
     if (r->at_start) {
-        while (i < r->in.n && is_space(r->in.p[i])) i++;
+        while (i < r->in.n && reply_is_space(r->in.p[i])) i++;
         reply_put(r, kind, reply_text(r, r->at, i));
         r->at = i;
         if (i == r->in.n) return false;
@@ -342,28 +124,43 @@ static bool scan_text(Reply *r) {
     return false;
 }
 
-static Step call_step(Reply *r) {
-    if (r->c.state >= CALL_XML) return toolcall_xml(r);
-    if (r->c.state >= CALL_BODY) return toolcall_body(r);
-    return r->format->machine(r);
+/* A machine sees no more of a call than its limit, so that one too long is given up at the same
+ * byte however it came. */
+static Step call_step(Reply *r, bool *full) {
+    size_t n = r->in.n, limit = r->mark + r->max_call_bytes;
+    bool eof = r->eof;
+    *full = n > limit;
+    if (*full) {
+        r->in.n = limit;
+        r->eof = false;
+    }
+    Step s = r->c.state >= CALL_XML    ? toolcall_xml(r)
+             : r->c.state >= CALL_BODY ? toolcall_body(r)
+                                       : r->format->machine(r);
+    r->in.n = n;
+    r->eof = eof;
+    return s;
 }
 
 /* One step inside a call. False: waits for more. */
 static bool scan_call(Reply *r) {
-    switch (call_step(r)) {
-    case STEP_NEXT: return true;
+    bool full;
+    switch (call_step(r, &full)) {
+    case STEP_NEXT:
+        return true;
     case STEP_TEXT:
         r->in_call = false;
         call_reset(r, 0);
         return true;
-    case STEP_REJECT: reject(r, false); return true;
-    default: break;
+    case STEP_REJECT:
+        reject(r, false);
+        return true;
+    default:
+        break;
     }
-    if (r->eof)
-        r->at = r->in.n;
-    else if (r->in.n - r->mark <= r->max_call_bytes)
-        return false;
-    reject(r, r->eof);
+    if (!full && !r->eof) return false;
+    if (!full) r->at = r->in.n;
+    reject(r, !full);
     return true;
 }
 
@@ -381,13 +178,16 @@ static void compact(Reply *r) {
     r->at -= gone;
     r->mark -= r->mark < gone ? r->mark : gone;
     r->seek -= r->seek < gone ? r->seek : gone;
+    bool known = r->space_from >= gone;
+    r->space_from = known ? r->space_from - gone : 0;
+    r->space_to = known ? r->space_to - gone : 0;
     r->c.value -= r->c.value < gone ? r->c.value : gone;
     r->c.args -= r->c.args < gone ? r->c.args : gone;
 }
 
 static bool settled(Reply *r) {
-    const Buf *all[] = {&r->in, &r->out, &r->scratch, &r->space[0], &r->space[1],
-                        &r->c.name, &r->c.id, &r->c.key, &r->c.type};
+    const Buf *all[] = {&r->in,     &r->out,  &r->scratch, &r->space[0], &r->space[1],
+                        &r->c.name, &r->c.id, &r->c.key,   &r->c.type};
     for (size_t i = 0; i < sizeof all / sizeof *all && !r->failed; i++)
         if (!buf_check(all[i], "a reply in progress", r->err)) r->failed = true;
     return !r->failed;
@@ -404,7 +204,7 @@ bool reply_feed(Reply *r, Str bytes, Err *err) {
         run(r);
         compact(r);
     }
-    if (settled(r)) out_send(r, false);
+    if (settled(r)) reply_send(r, false);
     r->err = NULL;
     return !r->failed;
 }
@@ -415,8 +215,8 @@ bool reply_finish(Reply *r, ReplyFinish finish, Err *err) {
     r->err = err;
     r->eof = true;
     run(r);
-    if (!r->in_reasoning && !r->trim[0]) out_put(r, REPLY_CONTENT, buf_str(&r->space[0]));
-    if (settled(r)) out_send(r, true);
+    reply_put_space(r);
+    if (settled(r)) reply_send(r, true);
     r->err = NULL;
     return !r->failed;
 }
@@ -435,12 +235,14 @@ static bool name_error(const char *what, Str name, bool formats, Err *err) {
         if (i) buf_put(&list, STR(", "));
         buf_put(&list, f ? f->name : k->name);
     }
-    err_set(err, ERR_INPUT, "unknown %s \"" STR_F "\"; there are %s", what, STR_A(name), buf_cstr(&list));
+    err_set(err, ERR_INPUT, "unknown %s \"" STR_F "\"; there are %s", what, STR_A(name),
+            buf_cstr(&list));
     buf_deinit(&list);
     return false;
 }
 
-static bool names_find(Str format, Str reasoning, const ToolFormat **f, const Reasoning **k, bool *raw, Err *err) {
+static bool names_find(Str format, Str reasoning, const ToolFormat **f, const Reasoning **k,
+                       bool *raw, Err *err) {
     if (!format.n) format = STR("think_only");
     *f = toolcall_find(format);
     if (!*f) return name_error("reply format", format, true, err);
@@ -468,7 +270,8 @@ static void marks_index(Reply *r) {
 
 static bool begin(Reply *r, const ReplyOptions *opt, Err *err) {
     bool have_tools = json_is(opt->tools, JSON_ARRAY) && opt->tools->n;
-    if (!names_find(opt->format, opt->reasoning, &r->format, &r->reasoning, &r->reasoning_raw, err)) return false;
+    if (!names_find(opt->format, opt->reasoning, &r->format, &r->reasoning, &r->reasoning_raw, err))
+        return false;
     r->calls_on = opt->calls == REPLY_CALLS_ON || (opt->calls == REPLY_CALLS_AUTO && have_tools);
     if (r->calls_on) r->bare = str_c(r->format->bare);
     r->tools = opt->tools;
@@ -483,7 +286,8 @@ static bool begin(Reply *r, const ReplyOptions *opt, Err *err) {
         r->at_start = false;
         if (toolcall_resume(r, opt->prompt_tail)) return true;
     }
-    if (opt->reasoning_open || reasoning_opened_by(r->reasoning, opt->prompt_tail)) reply_think(r, true);
+    if (opt->reasoning_open || reasoning_opened_by(r->reasoning, opt->prompt_tail))
+        reply_think(r, true);
     return true;
 }
 
@@ -501,8 +305,8 @@ Reply *reply_new(const ReplyOptions *opt, Err *err) {
 
 void reply_free(Reply *r) {
     if (!r) return;
-    Buf *all[] = {&r->in, &r->out, &r->scratch, &r->space[0], &r->space[1],
-                  &r->c.name, &r->c.id, &r->c.key, &r->c.type};
+    Buf *all[] = {&r->in,     &r->out,  &r->scratch, &r->space[0], &r->space[1],
+                  &r->c.name, &r->c.id, &r->c.key,   &r->c.type};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) buf_deinit(all[i]);
     mem_free(r);
 }

@@ -20,7 +20,9 @@ static bool call_add(Collect *c, Str id, Err *err) {
         c->cap = cap;
     }
     ReplyCall *call = &c->calls[c->n++];
-    *call = (ReplyCall){.name = c->name, .id = arena_dup(c->arena, id), .arguments = arena_dup(c->arena, buf_str(&c->args))};
+    *call = (ReplyCall){.name = c->name,
+                        .id = arena_dup(c->arena, id),
+                        .arguments = arena_dup(c->arena, buf_str(&c->args))};
     if (!call->arguments.p || (id.n && !call->id.p)) return err_nomem(err, "a tool call");
     return true;
 }
@@ -29,19 +31,26 @@ static bool on_event(void *arg, const ReplyEvent *ev, Err *err) {
     Collect *c = arg;
     switch (ev->kind) {
     case REPLY_CONTENT:
-    case REPLY_CALL_FAIL: buf_put(&c->content, ev->text); break;
-    case REPLY_REASONING: buf_put(&c->reasoning, ev->text); break;
+    case REPLY_CALL_FAIL:
+        buf_put(&c->content, ev->text);
+        break;
+    case REPLY_REASONING:
+        buf_put(&c->reasoning, ev->text);
+        break;
     case REPLY_CALL_BEGIN:
         c->name = arena_dup(c->arena, ev->name);
         if (!c->name.p) return err_nomem(err, "a tool call's name");
         buf_clear(&c->args);
         break;
-    case REPLY_CALL_ARGS: buf_put(&c->args, ev->text); break;
+    case REPLY_CALL_ARGS:
+        buf_put(&c->args, ev->text);
+        break;
     case REPLY_CALL_END:
         if (!buf_check(&c->args, "the arguments of a tool call", err)) return false;
         return call_add(c, ev->id, err);
     }
-    return buf_check(&c->content, "a reply", err) && buf_check(&c->reasoning, "a reply's reasoning", err) &&
+    return buf_check(&c->content, "a reply", err) &&
+           buf_check(&c->reasoning, "a reply's reasoning", err) &&
            buf_check(&c->args, "the arguments of a tool call", err);
 }
 
@@ -57,8 +66,8 @@ static bool keep(Arena *a, const Buf *b, Str *out, Err *err) {
     return out->p || !out->n || err_nomem(err, "a reply");
 }
 
-bool reply_collect(const ReplyOptions *opt, Str text, ReplyFinish finish, size_t split, Arena *a, ReplyMessage *out,
-                   Err *err) {
+bool reply_collect(const ReplyOptions *opt, Str text, ReplyFinish finish, size_t split, Arena *a,
+                   ReplyMessage *out, Err *err) {
     Collect c = {.arena = a};
     ReplyOptions mine = *opt;
     mine.sink = on_event;
@@ -66,7 +75,8 @@ bool reply_collect(const ReplyOptions *opt, Str text, ReplyFinish finish, size_t
     *out = (ReplyMessage){0};
     Reply *r = reply_new(&mine, err);
     bool ok = r && feed_all(r, text, split, err) && reply_finish(r, finish, err) &&
-              keep(a, &c.content, &out->content, err) && keep(a, &c.reasoning, &out->reasoning, err);
+              keep(a, &c.content, &out->content, err) &&
+              keep(a, &c.reasoning, &out->reasoning, err);
     if (ok) {
         out->calls = c.calls;
         out->n_calls = c.n;
@@ -78,11 +88,13 @@ bool reply_collect(const ReplyOptions *opt, Str text, ReplyFinish finish, size_t
     return ok;
 }
 
-/* Arguments as a value: of a name given twice the last one counts, as in every client that parses them. */
+/* Arguments as a value: of a name given twice the last one counts, as in every client that
+ * parses them. */
 static bool call_write(JsonWriter *w, const ReplyCall *call, Arena *a, Err *err) {
     Json *args;
     JsonOptions o = {.max_depth = 512, .dup = JSON_DUP_LAST};
-    if (!json_parse(call->arguments, &o, a, &args, err)) return err_wrap(err, "arguments of a tool call");
+    if (!json_parse(call->arguments, &o, a, &args, err))
+        return err_wrap(err, "arguments of a tool call");
     json_w_object(w);
     json_w_key(w, STR("name"));
     json_w_str(w, call->name);
@@ -115,21 +127,30 @@ static bool message_write(Buf *out, const ReplyMessage *m, Arena *a, Err *err) {
 static bool optional_str(const Json *line, const char *key, Str *out, Err *err) {
     const Json *v = json_get(line, key);
     if (!v || v->type == JSON_NULL || json_str(v, out)) return true;
-    return err_set(err, ERR_INPUT, "\"%s\" is %s, a string is accepted", key, jsontype_name(v->type));
+    return err_set(err, ERR_INPUT, "\"%s\" is %s, a string is accepted", key,
+                   jsontype_name(v->type));
 }
 
-static bool line_read(const Json *line, ReplyOptions *opt, Str *text, ReplyFinish *finish, Err *err) {
+static bool line_read(const Json *line, ReplyOptions *opt, Str *text, ReplyFinish *finish,
+                      Err *err) {
     Str why = STR("stop");
     if (!json_is(line, JSON_OBJECT))
-        return err_set(err, ERR_INPUT, "the line is %s, an object {\"text\", ...} is accepted", jsontype_name(line->type));
-    if (!json_str(json_get(line, "text"), text)) return err_set(err, ERR_INPUT, "\"text\" is missing or not a string");
-    if (!optional_str(line, "prompt_tail", &opt->prompt_tail, err) || !optional_str(line, "finish", &why, err)) return false;
+        return err_set(err, ERR_INPUT, "the line is %s, an object {\"text\", ...} is accepted",
+                       jsontype_name(line->type));
+    if (!json_str(json_get(line, "text"), text))
+        return err_set(err, ERR_INPUT, "\"text\" is missing or not a string");
+    if (!optional_str(line, "prompt_tail", &opt->prompt_tail, err) ||
+        !optional_str(line, "finish", &why, err))
+        return false;
     if (!str_eqc(why, "stop") && !str_eqc(why, "length"))
-        return err_set(err, ERR_INPUT, "\"finish\" is \"" STR_F "\", \"stop\" and \"length\" are accepted", STR_A(why));
+        return err_set(err, ERR_INPUT,
+                       "\"finish\" is \"" STR_F "\", \"stop\" and \"length\" are accepted",
+                       STR_A(why));
     *finish = str_eqc(why, "stop") ? REPLY_STOP : REPLY_LENGTH;
     opt->tools = json_get(line, "tools");
     if (opt->tools && opt->tools->type != JSON_ARRAY && opt->tools->type != JSON_NULL)
-        return err_set(err, ERR_INPUT, "\"tools\" is %s, an array is accepted", jsontype_name(opt->tools->type));
+        return err_set(err, ERR_INPUT, "\"tools\" is %s, an array is accepted",
+                       jsontype_name(opt->tools->type));
     return true;
 }
 
@@ -142,7 +163,8 @@ bool reply_parse_line(Str format, Str reasoning, size_t split, Str line, Buf *ou
     JsonOptions o = {.max_depth = 512, .dup = JSON_DUP_LAST};
     ReplyOptions opt = {.format = format, .reasoning = reasoning};
     bool ok = json_parse(line, &o, &a, &doc, err) && line_read(doc, &opt, &text, &finish, err) &&
-              reply_collect(&opt, text, finish, split, &a, &m, err) && message_write(out, &m, &a, err);
+              reply_collect(&opt, text, finish, split, &a, &m, err) &&
+              message_write(out, &m, &a, err);
     arena_deinit(&a);
     return ok;
 }

@@ -2,9 +2,11 @@
 #include "chat/reply.h"
 #include "chat/toolcall.h"
 
-/* The first row all of whose words are in the template, and none behind '!', is taken: special marks before common ones. */
+/* The first row all of whose words are in the template, and none behind '!', is taken: special
+ * marks before common ones. */
 typedef struct Clue {
-    const char *format, *reasoning; /* NULL: the format's own kind, or what the template's thinking marks say */
+    const char *format,
+        *reasoning; /* NULL: the format's own kind, or what the template's thinking marks say */
     const char *words[4];
 } Clue;
 
@@ -51,14 +53,10 @@ static const Clue clues[] = {
 
 /* Thinking marks, where the format leaves them open. */
 static const Clue thinkers[] = {
-    {NULL, "mistral", {"[THINK]"}},
-    {NULL, "think", {"<think>"}},
-    {NULL, "think", {"</think>"}},
-    {NULL, "seed_oss", {"<seed:think>"}},
-    {NULL, "longcat", {"<longcat_think>"}},
-    {NULL, "command_r7b", {"<|START_THINKING|>"}},
-    {NULL, "apertus", {"<|inner_prefix|>"}},
-    {NULL, "thinking", {"<thinking>"}},
+    {NULL, "mistral", {"[THINK]"}},          {NULL, "think", {"<think>"}},
+    {NULL, "think", {"</think>"}},           {NULL, "seed_oss", {"<seed:think>"}},
+    {NULL, "longcat", {"<longcat_think>"}},  {NULL, "command_r7b", {"<|START_THINKING|>"}},
+    {NULL, "apertus", {"<|inner_prefix|>"}}, {NULL, "thinking", {"<thinking>"}},
 };
 
 static bool fits(const Clue *c, Str source) {

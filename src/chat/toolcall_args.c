@@ -1,5 +1,5 @@
-/* Calls whose name stands in a header of its own and whose arguments are one JSON object: Mistral, DeepSeek, Kimi K2,
- * Functionary, Llama 3, Command R. */
+/* Calls whose name stands in a header of its own and whose arguments are one JSON object:
+ * Mistral, DeepSeek, Kimi K2, Functionary, Llama 3, Command R. */
 #include "chat/reply_core.h"
 
 /* A header up to one of the ends; REJECT where there is none. */
@@ -17,7 +17,9 @@ static size_t name_end(const Reply *r) {
     return i < r->in.n || r->eof ? i : STR_NPOS;
 }
 
-static Step then(Reply *r, Step s, unsigned char state) { return s == STEP_NEXT ? call_go(r, state) : s; }
+static Step then(Reply *r, Step s, unsigned char state) {
+    return s == STEP_NEXT ? call_go(r, state) : s;
+}
 
 Step toolcall_code(Reply *r, Str key) {
     Call *c = &r->c;
@@ -27,7 +29,7 @@ Step toolcall_code(Reply *r, Str key) {
         call_args(r, STR("\""));
         c->started = true;
     }
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     jsonpush_escape(&r->scratch, reply_text(r, r->at, r->in.n));
     call_args(r, buf_str(&r->scratch));
     r->at = r->in.n;
@@ -37,7 +39,8 @@ Step toolcall_code(Reply *r, Str key) {
     return STEP_TEXT;
 }
 
-/* Behind complete arguments: one of the marks, which is consumed if `take`; the end of the reply will do too. */
+/* Behind complete arguments: one of the marks, which is consumed if `take`; the end of the reply
+ * will do too. */
 static Step finish_call(Reply *r, const Str *closes, size_t n, bool take) {
     unsigned char b;
     size_t before = r->at;
@@ -55,7 +58,8 @@ static Step finish_call(Reply *r, const Str *closes, size_t n, bool take) {
     return STEP_TEXT;
 }
 
-/* [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{...}, or a JSON list (mistral_nemo). Calls follow each other with marks of their own. */
+/* [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{...}, or a JSON list (mistral_nemo). Calls follow each other
+ * with marks of their own. */
 Step toolcall_mistral(Reply *r) {
     enum { BEGIN, NAME, ID, ARGS };
     static const Str ends[] = {{"[ARGS]", 6}, {"[CALL_ID]", 9}, {"{", 1}};
@@ -84,18 +88,18 @@ Step toolcall_mistral(Reply *r) {
     }
 }
 
-/* Sections: open, call, header, arguments, call end, ..., section end. DeepSeek's tags come in several spellings, since
- * distilled models write them as ordinary text. */
-#define DS_TAGS(name, name_, name__) {"<｜" name "｜>", sizeof("<｜" name "｜>") - 1}, \
-                                     {"<｜" name_ "｜>", sizeof("<｜" name_ "｜>") - 1}, \
-                                     {"<｜" name__ "｜>", sizeof("<｜" name__ "｜>") - 1}
-static const Str ds_call[] = {DS_TAGS("tool▁call▁begin", "tool_call_begin", "tool call begin")};
-static const Str ds_sep[] = {DS_TAGS("tool▁sep", "tool_sep", "tool sep")};
-static const Str ds_call_end[] = {DS_TAGS("tool▁call▁end", "tool_call_end", "tool call end")};
-static const Str ds_end[] = {DS_TAGS("tool▁calls▁end", "tool_calls_end", "tool calls end")};
+/* Sections: open, call, header, arguments, call end, ..., section end. DeepSeek's tags come in
+ * several spellings, since distilled models write them as ordinary text. */
+#define DS(name)                                                                                   \
+    { "<｜" name "｜>", sizeof("<｜" name "｜>") - 1 }
+static const Str ds_call[] = {DS("tool▁call▁begin"), DS("tool_call_begin"), DS("tool call begin")};
+static const Str ds_sep[] = {DS("tool▁sep"), DS("tool_sep"), DS("tool sep")};
+static const Str ds_call_end[] = {DS("tool▁call▁end"), DS("tool_call_end"), DS("tool call end")};
+static const Str ds_end[] = {DS("tool▁calls▁end"), DS("tool_calls_end"), DS("tool calls end")};
 
 /* Between calls of a section. True: *out is what to do; false: a call's own opening was passed. */
-static bool section_step(Reply *r, const Str *call, size_t n_call, const Str *end, size_t n_end, Step *out) {
+static bool section_step(Reply *r, const Str *call, size_t n_call, const Str *end, size_t n_end,
+                         Step *out) {
     unsigned char b;
     size_t before = r->at;
     bool some = r->c.n_done > 0;
@@ -126,8 +130,9 @@ Step toolcall_deepseek(Reply *r) {
     int which;
     Step s;
     switch (c->state) {
-    case SECTION: return section_step(r, ds_call, 3, ds_end, 3, &s) ? s : call_go(r, HEAD);
-    case HEAD: /* V3.1 writes the name here, V3 and R1 the word "function" and the name behind the separator */
+    case SECTION:
+        return section_step(r, ds_call, 3, ds_end, 3, &s) ? s : call_go(r, HEAD);
+    case HEAD: /* V3.1 has the name here; V3 and R1 "function", and the name behind the separator */
         if ((s = header(r, ds_sep, 3, &text, &which)) != STEP_NEXT) return s;
         return call_name_set(r, text) ? call_go(r, NAME) : STEP_REJECT;
     case NAME:
@@ -137,11 +142,14 @@ Step toolcall_deepseek(Reply *r) {
         return call_name_set(r, text) ? call_go(r, FENCE) : STEP_REJECT;
     case FENCE:
         if (!reply_skip_space(r, &b)) return STEP_MORE;
-        if (b != '{' && (which = reply_take_any(r, fences, 2)) < 0) return which == REPLY_WAIT ? STEP_MORE : STEP_REJECT;
+        if (b != '{' && (which = reply_take_any(r, fences, 2)) < 0)
+            return which == REPLY_WAIT ? STEP_MORE : STEP_REJECT;
         return call_go(r, ARGS);
-    case ARGS: return then(r, toolcall_args(r), CLOSE);
+    case ARGS:
+        return then(r, toolcall_args(r), CLOSE);
     default:
-        if (reply_skip_space(r, &b) && b == '`' && (s = reply_take(r, fences[1])) != STEP_NEXT) return s;
+        if (reply_skip_space(r, &b) && b == '`' && (s = reply_take(r, fences[1])) != STEP_NEXT)
+            return s;
         s = finish_call(r, ds_call_end, 3, true);
         return s == STEP_TEXT ? call_go(r, SECTION) : s;
     }
@@ -150,7 +158,8 @@ Step toolcall_deepseek(Reply *r) {
 Step toolcall_kimi_k2(Reply *r) {
     enum { SECTION, HEAD, ARGS, CLOSE };
     static const Str call = {"<|tool_call_begin|>", 19}, arg = {"<|tool_call_argument_begin|>", 28},
-                     closes[] = {{"<|tool_call_end|>", 17}, {"<|tool_calls_section_end|>", 26},
+                     closes[] = {{"<|tool_call_end|>", 17},
+                                 {"<|tool_calls_section_end|>", 26},
                                  {"<|tool_call_section_end|>", 25}},
                      *end = closes + 1;
     Call *c = &r->c;
@@ -162,19 +171,23 @@ Step toolcall_kimi_k2(Reply *r) {
     case SECTION:
         if (!section_step(r, &call, 1, end, 2, &s)) return call_go(r, HEAD);
         /* A section may hold one call without marks of its own. */
-        return s == STEP_REJECT && reply_skip_space(r, &b) && is_name_byte((char)b) ? call_go(r, HEAD) : s;
+        return s == STEP_REJECT && reply_skip_space(r, &b) && is_name_byte((char)b)
+                   ? call_go(r, HEAD)
+                   : s;
     case HEAD: { /* functions.NAME:INDEX, which is the call's id as well */
         if ((s = header(r, &arg, 1, &text, &which)) != STEP_NEXT) return s;
         Str id = str_trim(text), name = id;
         size_t colon = str_rfind(name, STR(":"));
         uint64_t index;
-        if (colon != STR_NPOS && str_to_u64(str_from(name, colon + 1), &index)) name = str_slice(name, 0, colon);
+        if (colon != STR_NPOS && str_to_u64(str_from(name, colon + 1), &index))
+            name = str_slice(name, 0, colon);
         if (str_starts(name, STR("functions."))) name = str_from(name, 10);
-        buf_clear(&c->id);
+        reply_clear(r, &c->id);
         buf_put(&c->id, id);
         return call_name_set(r, name) ? call_go(r, ARGS) : STEP_REJECT;
     }
-    case ARGS: return then(r, toolcall_args(r), CLOSE);
+    case ARGS:
+        return then(r, toolcall_args(r), CLOSE);
     default:
         s = finish_call(r, closes, 3, true);
         if (s != STEP_TEXT || str_ends(reply_text(r, 0, r->at), STR("_section_end|>"))) return s;
@@ -193,8 +206,10 @@ Step toolcall_functionary_v3_1(Reply *r) {
     case NAME:
         if ((s = header(r, &gt, 1, &text, &which)) != STEP_NEXT) return s;
         return call_name_set(r, text) ? call_go(r, ARGS) : STEP_REJECT;
-    case ARGS: return then(r, toolcall_args(r), CLOSE);
-    case CLOSE: return finish_call(r, &close, 1, true);
+    case ARGS:
+        return then(r, toolcall_args(r), CLOSE);
+    case CLOSE:
+        return finish_call(r, &close, 1, true);
     default:
         if (!r->c.name.n && !call_name_set(r, STR("python"))) return STEP_REJECT;
         return toolcall_code(r, STR("code"));
@@ -231,15 +246,20 @@ Step toolcall_functionary_v3_2(Reply *r) {
     case FIRST:
         if (!reply_skip_space(r, &b)) return STEP_MORE;
         if (b == '{') return call_go(r, ARGS);
-        if (!toolcall_known(r->tools, buf_str(&c->name)) && !str_eqc(buf_str(&c->name), "python")) return STEP_REJECT;
+        if (!toolcall_known(r->tools, buf_str(&c->name)) && !str_eqc(buf_str(&c->name), "python"))
+            return STEP_REJECT;
         return call_go(r, CODE);
-    case ARGS: return then(r, toolcall_args(r), CLOSE);
-    case CLOSE: return finish_call(r, &next, 1, false);
-    default: return toolcall_code(r, STR("code"));
+    case ARGS:
+        return then(r, toolcall_args(r), CLOSE);
+    case CLOSE:
+        return finish_call(r, &next, 1, false);
+    default:
+        return toolcall_code(r, STR("code"));
     }
 }
 
-/* <|python_tag|>{"name": ...}, <|python_tag|>NAME.call(KEY=VALUE, ...), <|python_tag|>SOURCE; also without the tag. */
+/* <|python_tag|>{"name": ...}, <|python_tag|>NAME.call(KEY=VALUE, ...), <|python_tag|>SOURCE;
+ * also without the tag. */
 Step toolcall_llama3(Reply *r) {
     enum { TAG, WORD, CODE, LIST };
     static const char *const code_tools[] = {"python", "code_interpreter", "ipython"};
@@ -247,7 +267,8 @@ Step toolcall_llama3(Reply *r) {
     unsigned char b;
     switch (c->state) {
     case TAG:
-        c->bare = true; /* as strict about the shape as without the tag, and more calls may follow */
+        c->bare =
+            true; /* as strict about the shape as without the tag, and more calls may follow */
         if (!reply_skip_space(r, &b)) return STEP_MORE;
         return call_go(r, b == '{' || b == '[' ? CALL_BODY : WORD);
     case WORD: {
@@ -263,17 +284,20 @@ Step toolcall_llama3(Reply *r) {
     }
     case CODE:
         for (int i = 0; i < 3 && !c->name.n; i++)
-            if (toolcall_known(r->tools, str_c(code_tools[i])) && !call_name_set(r, str_c(code_tools[i])))
+            if (toolcall_known(r->tools, str_c(code_tools[i])) &&
+                !call_name_set(r, str_c(code_tools[i])))
                 return STEP_REJECT;
         return c->name.n ? toolcall_code(r, STR("code")) : STEP_REJECT;
-    default: return toolcall_list(r);
+    default:
+        return toolcall_list(r);
     }
 }
 
 /* Action: and a JSON list, usually fenced; or a name and "Action Input: {...}". */
 Step toolcall_command_r(Reply *r) {
     enum { BEGIN, NAME, INPUT, ARGS };
-    static const Str newline = {"\n", 1}, input = {"Action Input:", 13}, fences[] = {{"```json", 7}, {"```", 3}};
+    static const Str newline = {"\n", 1}, input = {"Action Input:", 13},
+                     fences[] = {{"```json", 7}, {"```", 3}};
     unsigned char b;
     Str text;
     int which;
@@ -288,7 +312,8 @@ Step toolcall_command_r(Reply *r) {
     case NAME:
         if ((s = header(r, &newline, 1, &text, &which)) != STEP_NEXT) return s;
         return call_name_set(r, text) ? call_go(r, INPUT) : STEP_REJECT;
-    case INPUT: return then(r, reply_take(r, input), ARGS);
+    case INPUT:
+        return then(r, reply_take(r, input), ARGS);
     default:
         if ((s = toolcall_args(r)) != STEP_NEXT) return s;
         call_end(r);

@@ -1,4 +1,5 @@
-/* Calls that are JSON objects: {"name": ..., "arguments": {...}}, one, several, in lists, in wrappers. */
+/* Calls that are JSON objects: {"name": ..., "arguments": {...}}, one, several, in lists, in
+ * wrappers. */
 #include "chat/reply_core.h"
 
 enum {
@@ -8,17 +9,17 @@ enum {
     B_KEY_TEXT,
     B_COLON,
     B_VALUE,
-    B_SCAN, /* a value that is needed whole, or not at all */
-    B_ARGS, /* streaming */
-    B_NEXT, /* after a member */
+    B_SCAN,  /* a value that is needed whole, or not at all */
+    B_ARGS,  /* streaming */
+    B_NEXT,  /* after a member */
     B_AFTER, /* after a call or wrapper */
     B_CLOSE
 };
 
 enum { F_NAME, F_ARGS, F_ID, F_FUNCTION, F_CALLS, F_KNOWN, F_OTHER };
 
-/* c.nest holds what is open: 'c' an object that may be a call, 'f' the function object inside one, 'w' a wrapper around
- * calls, '[' a list. */
+/* c.nest holds what is open: 'c' an object that may be a call, 'f' the function object inside
+ * one, 'w' a wrapper around calls, '[' a list. */
 static char top(const Call *c) { return c->n_nest ? c->nest[c->n_nest - 1] : 0; }
 
 static Step open_nest(Reply *r, char kind, unsigned char state) {
@@ -31,11 +32,21 @@ static int field_of(Str key) {
     static const struct {
         const char *key;
         int field;
-    } fields[] = {{"name", F_NAME},          {"tool_name", F_NAME},   {"function_name", F_NAME},
-                  {"arguments", F_ARGS},     {"parameters", F_ARGS},  {"args", F_ARGS},
-                  {"id", F_ID},              {"tool_call_id", F_ID},  {"call_id", F_ID},
-                  {"function", F_FUNCTION},  {"type", F_KNOWN},       {"index", F_KNOWN},
-                  {"tool_calls", F_CALLS},   {"tool_call", F_CALLS},  {"function_call", F_CALLS},
+    } fields[] = {{"name", F_NAME},
+                  {"tool_name", F_NAME},
+                  {"function_name", F_NAME},
+                  {"arguments", F_ARGS},
+                  {"parameters", F_ARGS},
+                  {"args", F_ARGS},
+                  {"id", F_ID},
+                  {"tool_call_id", F_ID},
+                  {"call_id", F_ID},
+                  {"function", F_FUNCTION},
+                  {"type", F_KNOWN},
+                  {"index", F_KNOWN},
+                  {"tool_calls", F_CALLS},
+                  {"tool_call", F_CALLS},
+                  {"function_call", F_CALLS},
                   {"function_calls", F_CALLS}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (str_eqc(key, fields[i].key)) return fields[i].field;
@@ -60,7 +71,7 @@ static bool opened(Reply *r) {
 }
 
 static void args_put(Reply *r, Str json) {
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     if (!jsonpush_text(&r->scratch, json)) buf_put(&r->scratch, STR("{}"));
     call_args(r, buf_str(&r->scratch));
 }
@@ -69,19 +80,25 @@ static void args_put(Reply *r, Str json) {
 static bool decode(Reply *r, Str quoted, Str *out) {
     Arena a = {.max_bytes = 64 << 20};
     Buf strict = {.max = r->in.max * 2};
+    Err err = {0};
     Json *j;
-    bool ok = jsonpush_text(&strict, quoted) && json_parse(buf_str(&strict), NULL, &a, &j, NULL) && json_str(j, out);
+    bool ok = jsonpush_text(&strict, quoted) && buf_check(&strict, "a tool call", &err) &&
+              json_parse(buf_str(&strict), NULL, &a, &j, &err) && json_str(j, out);
     if (ok) {
-        buf_clear(&r->scratch);
+        reply_clear(r, &r->scratch);
         buf_put(&r->scratch, *out);
         *out = buf_str(&r->scratch);
+    } else if (err.kind == ERR_NOMEM) {
+        r->failed = true;
+        err_nomem(r->err, "a tool call");
     }
     buf_deinit(&strict);
     arena_deinit(&a);
     return ok;
 }
 
-/* Arguments that waited for the name, or for the end of the call: sent whole. False: this is no call. */
+/* Arguments that waited for the name, or for the end of the call: sent whole. False: this is no
+ * call. */
 static bool flush(Reply *r) {
     Call *c = &r->c;
     if (c->open || c->silent) return true;
@@ -90,7 +107,7 @@ static bool flush(Reply *r) {
     Str raw = reply_text(r, c->args, c->args + c->n_args_bytes);
     if (raw.n && raw.p[0] == '"') {
         if (!decode(r, raw, &raw)) return false;
-        buf_clear(&c->key);
+        reply_clear(r, &c->key);
         buf_put(&c->key, raw);
         raw = buf_str(&c->key);
     }
@@ -120,7 +137,8 @@ static Step name_done(Reply *r, Str quoted) {
     return call_name_set(r, name) ? call_go(r, B_NEXT) : STEP_REJECT;
 }
 
-/* Arguments that did not stream: they came before the name, or as null, or as a string of JSON text. */
+/* Arguments that did not stream: they came before the name, or as null, or as a string of JSON
+ * text. */
 static Step args_done(Reply *r, Str value) {
     Call *c = &r->c;
     if (value.p[0] == '"') {
@@ -141,10 +159,12 @@ static Step value_done(Reply *r, size_t end) {
     Str value = reply_text(r, c->value, end);
     r->at = end;
     switch (c->field) {
-    case F_NAME: return value.p[0] == '"' ? name_done(r, value) : STEP_REJECT;
-    case F_ARGS: return args_done(r, value);
+    case F_NAME:
+        return value.p[0] == '"' ? name_done(r, value) : STEP_REJECT;
+    case F_ARGS:
+        return args_done(r, value);
     case F_ID:
-        buf_clear(&c->id);
+        reply_clear(r, &c->id);
         if (value.p[0] != '"') {
             buf_put(&c->id, value);
         } else {
@@ -153,7 +173,8 @@ static Step value_done(Reply *r, size_t end) {
             buf_put(&c->id, id);
         }
         break;
-    default: break;
+    default:
+        break;
     }
     return call_go(r, B_NEXT);
 }
@@ -182,7 +203,7 @@ Step toolcall_args(Reply *r) {
         c->started = true;
         c->json = (JsonPush){0};
     }
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     Step s = STEP_MORE;
     while (s == STEP_MORE && r->at < r->in.n) {
         b = (unsigned char)r->in.p[r->at];
@@ -218,11 +239,13 @@ static Step value(Reply *r, unsigned char b) {
         if (b != '{' || !opened(r)) return value_begin(r, B_SCAN, F_ARGS);
         c->started = false;
         return call_go(r, B_ARGS);
-    default: return value_begin(r, B_SCAN, c->field);
+    default:
+        return value_begin(r, B_SCAN, c->field);
     }
 }
 
-/* The object of a call is closed. It counts at once in a list; alone it waits for its closing mark. */
+/* The object of a call is closed. It counts at once in a list; alone it waits for its closing
+ * mark. */
 static Step call_done(Reply *r) {
     if (!flush(r)) return STEP_REJECT;
     if (r->c.n_nest || !r->format->body->close[0].n || r->c.bare) call_end(r);
@@ -316,28 +339,36 @@ Step toolcall_body(Reply *r) {
     Call *c = &r->c;
     unsigned char b;
     switch (c->state) {
-    case B_KEY_TEXT: return scan(r, true);
-    case B_SCAN: return scan(r, false);
+    case B_KEY_TEXT:
+        return scan(r, true);
+    case B_SCAN:
+        return scan(r, false);
     case B_ARGS: {
         Step s = toolcall_args(r);
         return s == STEP_NEXT ? call_go(r, B_NEXT) : s;
     }
-    case B_AFTER: return after(r);
-    case B_CLOSE: return close_calls(r);
-    default: break;
+    case B_AFTER:
+        return after(r);
+    case B_CLOSE:
+        return close_calls(r);
+    default:
+        break;
     }
     if (!reply_skip_space(r, &b)) return STEP_MORE;
     switch (c->state) {
-    case B_ITEM: return item(r, b);
+    case B_ITEM:
+        return item(r, b);
     case B_MEMBER:
         if (b == '}') return close_nest(r);
         /* fall through */
-    case B_KEY: return b == '"' ? value_begin(r, B_KEY_TEXT, 0) : STEP_REJECT;
+    case B_KEY:
+        return b == '"' ? value_begin(r, B_KEY_TEXT, 0) : STEP_REJECT;
     case B_COLON:
         if (b != ':') return STEP_REJECT;
         r->at++;
         return call_go(r, B_VALUE);
-    case B_VALUE: return value(r, b);
+    case B_VALUE:
+        return value(r, b);
     default: /* B_NEXT */
         if (b == '}') return close_nest(r);
         if (b != ',') return STEP_REJECT;

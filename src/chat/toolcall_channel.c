@@ -1,9 +1,11 @@
-/* Formats whose reply is a sequence of messages, each with a header that says where it goes: harmony, ATEM, Kimi K3. */
+/* Formats whose reply is a sequence of messages, each with a header that says where it goes:
+ * harmony, ATEM, Kimi K3. */
 #include "chat/reply_core.h"
 
 enum { CH_BEGIN, CH_HEAD, CH_END, CH_ARGS, CH_ARGS_END, CH_CALLS };
 
-static const Str message_mark = {"<|message|>", 11}, start_mark = {"<|start|>", 9}, channel_mark = {"<|channel|>", 11};
+static const Str message_mark = {"<|message|>", 11}, start_mark = {"<|start|>", 9},
+                 channel_mark = {"<|channel|>", 11};
 
 static bool is_word(char c) { return c != '<' && c != ' ' && c != '\n' && c != '\t' && c != '\r'; }
 
@@ -23,7 +25,8 @@ static void route(Reply *r, bool reasoning) {
     r->at_start = false;
 }
 
-/* <|start|>ROLE to=RECIPIENT<|channel|>CHANNEL <|constrain|>TYPE<|message|>. True: arguments follow. */
+/* <|start|>ROLE to=RECIPIENT<|channel|>CHANNEL <|constrain|>TYPE<|message|>. True: arguments
+ * follow. */
 static bool harmony_header(Reply *r, Str h) {
     Str to = word_after(h, STR("to=")), name = to;
     bool analysis = str_eqc(word_after(h, channel_mark), "analysis");
@@ -36,7 +39,8 @@ static bool harmony_header(Reply *r, Str h) {
     return true;
 }
 
-/* to=self is thinking, to=user the answer; a tool's name announces a call, whose text brings its own marks. */
+/* to=self is thinking, to=user the answer; a tool's name announces a call, whose text brings its
+ * own marks. */
 static bool atem_header(Reply *r, Str h) {
     route(r, str_eqc(word_after(h, STR("to=")), "self"));
     return false;
@@ -55,9 +59,11 @@ static Step head(Reply *r, HeaderFn *apply) {
     return call ? call_go(r, CH_ARGS) : STEP_TEXT;
 }
 
-/* The prompt ended inside a header: its rest comes first. A reply without any header is plain text. */
+/* The prompt ended inside a header: its rest comes first. A reply without any header is plain
+ * text. */
 static Step begin(Reply *r) {
-    static const Str starts[] = {{"<|channel|>", 11}, {"<|start|>", 9}, {"<|message|>", 11}, {" to=", 4}, {"to=", 3}};
+    static const Str starts[] = {
+        {"<|channel|>", 11}, {"<|start|>", 9}, {"<|message|>", 11}, {" to=", 4}, {"to=", 3}};
     int which = reply_take_any(r, starts, 5);
     if (which == REPLY_WAIT) return STEP_MORE;
     r->at = r->mark;
@@ -67,15 +73,20 @@ static Step begin(Reply *r) {
 }
 
 Step toolcall_harmony(Reply *r) {
-    static const Str ends[] = {{"<|call|>", 8}, {"<|end|>", 7}, {"<|return|>", 10}, {"<|start|>", 9}, {"<|channel|>", 11}};
+    static const Str ends[] = {
+        {"<|call|>", 8}, {"<|end|>", 7}, {"<|return|>", 10}, {"<|start|>", 9}, {"<|channel|>", 11}};
     unsigned char b;
     size_t before;
     int which;
     Step s;
     switch (r->c.state) {
-    case CH_BEGIN: return begin(r);
-    case CH_HEAD: return head(r, harmony_header);
-    case CH_END: route(r, false); return STEP_TEXT;
+    case CH_BEGIN:
+        return begin(r);
+    case CH_HEAD:
+        return head(r, harmony_header);
+    case CH_END:
+        route(r, false);
+        return STEP_TEXT;
     case CH_ARGS:
         if (!r->c.started) {
             if (!reply_skip_space(r, &b)) return STEP_MORE;
@@ -106,10 +117,16 @@ Step toolcall_harmony(Reply *r) {
 
 Step toolcall_atem(Reply *r) {
     switch (r->c.state) {
-    case CH_BEGIN: return begin(r);
-    case CH_HEAD: return head(r, atem_header);
-    case CH_END: route(r, false); return STEP_TEXT;
-    default: return call_go(r, CALL_XML + (r->c.state != CH_CALLS)); /* the section, or a call without one */
+    case CH_BEGIN:
+        return begin(r);
+    case CH_HEAD:
+        return head(r, atem_header);
+    case CH_END:
+        route(r, false);
+        return STEP_TEXT;
+    default:
+        return call_go(r, CALL_XML +
+                              (r->c.state != CH_CALLS)); /* the section, or a call without one */
     }
 }
 
@@ -152,7 +169,8 @@ static Step k3_open(Reply *r) {
         call_open(r);
         return call_go(r, K_PARAM);
     }
-    if (!think && !response && !str_eqc(word, "tools") && !str_eqc(word, "message")) return STEP_REJECT;
+    if (!think && !response && !str_eqc(word, "tools") && !str_eqc(word, "message"))
+        return STEP_REJECT;
     if (think || response) route(r, think);
     return STEP_TEXT;
 }
@@ -163,7 +181,8 @@ static Step k3_close(Reply *r) {
     if (s != STEP_NEXT) return s;
     tag = str_trim(tag);
     if (str_eqc(tag, "think")) route(r, false);
-    static const char *const known[] = {"think", "response", "tools", "message", "call", "argument", "json"};
+    static const char *const known[] = {"think", "response", "tools", "message",
+                                        "call",  "argument", "json"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (str_eqc(tag, known[i])) return STEP_TEXT;
     return STEP_REJECT;
@@ -180,24 +199,33 @@ static Step k3_argument(Reply *r) {
         reply_keep(r); /* what is not JSON comes back without the tags around it */
         return call_go(r, K_JSON);
     }
-    buf_clear(&c->key);
-    buf_clear(&c->type);
-    if (!str_starts(tag, STR("argument ")) || !k3_attribute(tag, STR(" key=\""), &c->key)) return STEP_REJECT;
+    reply_clear(r, &c->key);
+    reply_clear(r, &c->type);
+    if (!str_starts(tag, STR("argument ")) || !k3_attribute(tag, STR(" key=\""), &c->key))
+        return STEP_REJECT;
     bool typed = k3_attribute(tag, STR(" type=\""), &c->type);
     toolcall_member(r, buf_str(&c->key));
-    c->field = !typed ? TOOL_BY_SCHEMA : str_eqc(buf_str(&c->type), "string") ? TOOL_STRING : TOOL_JSON;
+    c->field = !typed                                 ? TOOL_BY_SCHEMA
+               : str_eqc(buf_str(&c->type), "string") ? TOOL_STRING
+                                                      : TOOL_JSON;
     return call_go(r, K_VALUE);
 }
 
 static Step k3_param(Reply *r) {
-    static const Str next[] = {{K3_OPEN, sizeof(K3_OPEN) - 1}, {K3_CLOSE "call" K3_SEP, sizeof(K3_CLOSE "call" K3_SEP) - 1}};
+    static const Str next[] = {{K3_OPEN, sizeof(K3_OPEN) - 1},
+                               {K3_CLOSE "call" K3_SEP, sizeof(K3_CLOSE "call" K3_SEP) - 1}};
     unsigned char b;
     if (!reply_skip_space(r, &b)) return STEP_MORE;
     switch (reply_take_any(r, next, 2)) {
-    case 0: return call_go(r, K_ARG);
-    case 1: toolcall_members_end(r); return STEP_TEXT;
-    case REPLY_WAIT: return STEP_MORE;
-    default: return STEP_REJECT;
+    case 0:
+        return call_go(r, K_ARG);
+    case 1:
+        toolcall_members_end(r);
+        return STEP_TEXT;
+    case REPLY_WAIT:
+        return STEP_MORE;
+    default:
+        return STEP_REJECT;
     }
 }
 
@@ -211,21 +239,29 @@ static Step k3_take(Reply *r, Str literal, unsigned char state) {
 Step toolcall_kimi_k3(Reply *r) {
     Step s;
     switch (r->c.state) {
-    case K_OPEN: return k3_open(r);
-    case K_CLOSE: return k3_close(r);
-    case K_PARAM: return k3_param(r);
-    case K_ARG: return k3_argument(r);
+    case K_OPEN:
+        return k3_open(r);
+    case K_CLOSE:
+        return k3_close(r);
+    case K_PARAM:
+        return k3_param(r);
+    case K_ARG:
+        return k3_argument(r);
     case K_VALUE:
         s = toolcall_text_value(r, STR(K3_CLOSE "argument" K3_SEP), false, (ToolTyped)r->c.field);
         return s == STEP_NEXT ? call_go(r, K_PARAM) : s;
-    case K_JSON: s = toolcall_args(r); return s == STEP_NEXT ? call_go(r, K_JSON_END) : s;
-    case K_JSON_END: return k3_take(r, STR(K3_CLOSE "json" K3_SEP), K_CALL_END);
+    case K_JSON:
+        s = toolcall_args(r);
+        return s == STEP_NEXT ? call_go(r, K_JSON_END) : s;
+    case K_JSON_END:
+        return k3_take(r, STR(K3_CLOSE "json" K3_SEP), K_CALL_END);
     case K_CALL_END:
         s = k3_take(r, STR(K3_CLOSE "call" K3_SEP), K_CALL_END);
         if (s != STEP_NEXT) return s;
         call_end(r);
         return STEP_TEXT;
-    default: return STEP_TEXT; /* K_END, K_BEGIN: nothing to read */
+    default:
+        return STEP_TEXT; /* K_END, K_BEGIN: nothing to read */
     }
 }
 
@@ -241,7 +277,8 @@ static bool tail_resume(Reply *r, Str tail, HeaderFn *apply) {
         return true;
     }
     buf_put(&r->c.key, head_text);
-    bool inside = str_find(head_text, channel_mark, 0) != STR_NPOS || str_find(head_text, STR(" to="), 0) != STR_NPOS;
+    bool inside = str_find(head_text, channel_mark, 0) != STR_NPOS ||
+                  str_find(head_text, STR(" to="), 0) != STR_NPOS;
     call_go(r, inside ? CH_HEAD : CH_BEGIN);
     return true;
 }

@@ -1,6 +1,7 @@
-/* Proves that every model output in tests/data/toolcall (and, in CI, in the golden folder) is split as it should be: at
- * once, byte by byte, and for each cut of its bytes in two; that a streaming reader sees pieces that join to the same
- * answer; and that nothing is lost where a call is cut or malformed. */
+/* Proves that every model output in tests/data/toolcall (and, in CI, in the golden folder) is
+ * split as it should be: at once, byte by byte, and for each cut of its bytes in two; that a
+ * streaming reader sees pieces that join to the same answer; and that nothing is lost where a
+ * call is cut or malformed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ static bool call_fits(const ReplyCall *got, const Json *want, Arena *a) {
     JsonOptions o = {.dup = JSON_DUP_LAST, .max_depth = 512};
     if (!json_str(json_get(want, "name"), &name) || !str_eq(name, got->name)) return false;
     if (json_str(json_get(want, "id"), &id) && !str_eq(id, got->id)) return false;
-    return json_parse(got->arguments, &o, a, &args, NULL) && same_json(args, json_get(want, "arguments"));
+    return json_parse(got->arguments, &o, a, &args, NULL) &&
+           same_json(args, json_get(want, "arguments"));
 }
 
 static bool text_fits(Str got, const Json *want) {
@@ -55,8 +57,11 @@ static bool message_fits(const Case *c, const ReplyMessage *m, Arena *a) {
     json_bool(json_get(c->expect, "open"), &open);
     json_str(json_get(c->expect, "content"), &want);
     if (!text_fits(m->reasoning, json_get(c->expect, "reasoning"))) return false;
-    if (open ? !str_starts(m->content, str_trim(want)) : !str_eq(m->content, str_trim(want))) return false;
-    if (open && m->content.n && !str_ends(str_trim(c->output), str_from(m->content, str_trim(want).n))) return false;
+    if (open ? !str_starts(m->content, str_trim(want)) : !str_eq(m->content, str_trim(want)))
+        return false;
+    if (open && m->content.n &&
+        !str_ends(str_trim(c->output), str_from(m->content, str_trim(want).n)))
+        return false;
     if (m->n_calls != (calls ? calls->n : 0)) return false;
     for (size_t i = 0; i < m->n_calls; i++)
         if (!call_fits(&m->calls[i], &calls->items[i], a)) return false;
@@ -64,9 +69,12 @@ static bool message_fits(const Case *c, const ReplyMessage *m, Arena *a) {
 }
 
 static bool same_message(const ReplyMessage *a, const ReplyMessage *b) {
-    if (!str_eq(a->content, b->content) || !str_eq(a->reasoning, b->reasoning) || a->n_calls != b->n_calls) return false;
+    if (!str_eq(a->content, b->content) || !str_eq(a->reasoning, b->reasoning) ||
+        a->n_calls != b->n_calls)
+        return false;
     for (size_t i = 0; i < a->n_calls; i++)
-        if (!str_eq(a->calls[i].name, b->calls[i].name) || !str_eq(a->calls[i].id, b->calls[i].id) ||
+        if (!str_eq(a->calls[i].name, b->calls[i].name) ||
+            !str_eq(a->calls[i].id, b->calls[i].id) ||
             !str_eq(a->calls[i].arguments, b->calls[i].arguments))
             return false;
     return true;
@@ -98,11 +106,12 @@ static bool on_piece(void *arg, const ReplyEvent *ev, Err *err) {
     return true;
 }
 
-static void stream(const Case *c, size_t first, size_t split, Pieces *p) {
+/* The first bytes in one piece, the rest in pieces of split bytes. */
+static void drive(const Case *c, size_t first, size_t split, ReplySink *sink, void *arg) {
     ReplyOptions o = c->opt;
     Err err;
-    o.sink = on_piece;
-    o.arg = p;
+    o.sink = sink;
+    o.arg = arg;
     Reply *r = reply_new(&o, &err);
     assert_non_null(r);
     assert_true(reply_feed(r, str_slice(c->output, 0, first), &err));
@@ -112,11 +121,10 @@ static void stream(const Case *c, size_t first, size_t split, Pieces *p) {
     reply_free(r);
 }
 
-/* Joins "cHe" and "cllo" into "cHello": pieces of one kind in a row are one. Cuts may split them anywhere. */
+/* The events as text, pieces of one kind in a row made one: cuts may split them anywhere. */
 typedef struct Joined {
     Buf b;
     int last;
-    bool wrong;
 } Joined;
 
 static bool on_join(void *arg, const ReplyEvent *ev, Err *err) {
@@ -130,50 +138,38 @@ static bool on_join(void *arg, const ReplyEvent *ev, Err *err) {
     return true;
 }
 
-static void join(const Case *c, size_t first, size_t split, Joined *j) {
-    ReplyOptions o = c->opt;
-    Err err;
-    o.sink = on_join;
-    o.arg = j;
-    j->last = -1;
-    Reply *r = reply_new(&o, &err);
-    assert_non_null(r);
-    assert_true(reply_feed(r, str_slice(c->output, 0, first), &err));
-    for (Str rest = str_from(c->output, first); rest.n; rest = str_from(rest, split))
-        assert_true(reply_feed(r, str_slice(rest, 0, split), &err));
-    assert_true(reply_finish(r, c->finish, &err));
-    reply_free(r);
-}
-
 static bool check_case(const Case *c) {
     Arena a = {0};
     ReplyMessage whole, cut;
     Err err = {0};
     Pieces p = {0};
-    Joined one = {0};
-    bool ok = reply_collect(&c->opt, c->output, c->finish, 0, &a, &whole, &err) && message_fits(c, &whole, &a);
+    Joined one = {.last = -1};
+    bool ok = reply_collect(&c->opt, c->output, c->finish, 0, &a, &whole, &err) &&
+              message_fits(c, &whole, &a);
     if (!ok) {
-        print_message("%.*s (%.*s): %s\n  content   \"%.*s\"\n  reasoning \"%.*s\"\n", STR_A(c->id), STR_A(c->format),
-                      err.msg, STR_A(whole.content), STR_A(whole.reasoning));
+        print_message("%.*s (%.*s): %s\n  content   \"%.*s\"\n  reasoning \"%.*s\"\n", STR_A(c->id),
+                      STR_A(c->format), err.msg, STR_A(whole.content), STR_A(whole.reasoning));
         for (size_t i = 0; i < whole.n_calls; i++)
-            print_message("  call      %.*s %.*s\n", STR_A(whole.calls[i].name), STR_A(whole.calls[i].arguments));
+            print_message("  call      %.*s %.*s\n", STR_A(whole.calls[i].name),
+                          STR_A(whole.calls[i].arguments));
     }
-    stream(c, 0, 1, &p);
+    drive(c, 0, 1, on_piece, &p);
     if (p.wrong || p.open) {
         print_message("%.*s: events out of order: %.*s\n", STR_A(c->id), STR_A(buf_str(&p.all)));
         ok = false;
     }
-    join(c, 0, c->output.n + 1, &one);
+    drive(c, c->output.n, 1, on_join, &one);
     for (size_t i = 0; i <= c->output.n && ok; i++) {
-        Joined two = {0};
-        join(c, i, i ? c->output.n : 1, &two); /* i = 0: byte by byte */
+        Joined two = {.last = -1};
+        drive(c, i, i ? c->output.n : 1, on_join, &two); /* i = 0: byte by byte */
         ok = str_eq(buf_str(&one.b), buf_str(&two.b));
         if (!ok)
-            print_message("%.*s: cut at %zu gives\n%.*s\ninstead of\n%.*s\n", STR_A(c->id), i, STR_A(buf_str(&two.b)),
-                          STR_A(buf_str(&one.b)));
+            print_message("%.*s: cut at %zu gives\n%.*s\ninstead of\n%.*s\n", STR_A(c->id), i,
+                          STR_A(buf_str(&two.b)), STR_A(buf_str(&one.b)));
         buf_deinit(&two.b);
     }
-    ok = ok && reply_collect(&c->opt, c->output, c->finish, 3, &a, &cut, &err) && same_message(&whole, &cut);
+    ok = ok && reply_collect(&c->opt, c->output, c->finish, 3, &a, &cut, &err) &&
+         same_message(&whole, &cut);
     buf_deinit(&one.b);
     buf_deinit(&p.all);
     arena_deinit(&a);
@@ -191,7 +187,9 @@ static bool case_read(const Json *line, const Json *default_tools, Case *c) {
     if (str_eqc(finish, "length")) c->finish = REPLY_LENGTH;
     c->opt.tools = own ? own : default_tools;
     c->expect = json_get(line, "expect");
-    if (!json_str(json_get(line, "format"), &c->format) || !json_str(json_get(line, "output"), &c->output)) return false;
+    if (!json_str(json_get(line, "format"), &c->format) ||
+        !json_str(json_get(line, "output"), &c->output))
+        return false;
     c->opt.format = c->format;
     c->opt.reasoning = c->reasoning;
     return c->expect;
@@ -239,12 +237,14 @@ static void golden_cases(void **state) {
     (void)state;
     const char *dir = getenv("MLXCEL_GOLDEN");
     char path[4096];
-    if (!dir || snprintf(path, sizeof path, "%s/toolcall/cases.jsonl", dir) >= (int)sizeof path || !os_is_file(path)) skip();
+    if (!dir || snprintf(path, sizeof path, "%s/toolcall/cases.jsonl", dir) >= (int)sizeof path ||
+        !os_is_file(path))
+        skip();
     run_file(path, 1);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(published_cases), cmocka_unit_test(own_cases),
-                                       cmocka_unit_test(golden_cases)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(published_cases),
+                                       cmocka_unit_test(own_cases), cmocka_unit_test(golden_cases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,15 +73,24 @@ static Push go(JsonPush *jp, unsigned char state) {
 
 static Push value_begin(JsonPush *jp, unsigned char c) {
     switch (c) {
-    case '{': return push_down(jp, true);
-    case '[': return push_down(jp, false);
-    case '"': return string_begin(jp, false);
-    case 't': return word_begin(jp, "rue");
-    case 'f': return word_begin(jp, "alse");
-    case 'n': return word_begin(jp, "ull");
-    case '-': return go(jp, JP_MINUS);
-    case '0': return go(jp, JP_ZERO);
-    default: return is_digit(c) ? go(jp, JP_INT) : PUSH_BAD;
+    case '{':
+        return push_down(jp, true);
+    case '[':
+        return push_down(jp, false);
+    case '"':
+        return string_begin(jp, false);
+    case 't':
+        return word_begin(jp, "rue");
+    case 'f':
+        return word_begin(jp, "alse");
+    case 'n':
+        return word_begin(jp, "ull");
+    case '-':
+        return go(jp, JP_MINUS);
+    case '0':
+        return go(jp, JP_ZERO);
+    default:
+        return is_digit(c) ? go(jp, JP_INT) : PUSH_BAD;
     }
 }
 
@@ -94,9 +103,20 @@ static Push in_string(JsonPush *jp, unsigned char c) {
 
 static Push escape(JsonPush *jp, unsigned char c) {
     switch (c) {
-    case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't': return go(jp, JP_STRING);
-    case 'u': jp->n_hex = 0; return go(jp, JP_HEX);
-    default: return PUSH_BAD;
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't':
+        return go(jp, JP_STRING);
+    case 'u':
+        jp->n_hex = 0;
+        return go(jp, JP_HEX);
+    default:
+        return PUSH_BAD;
     }
 }
 
@@ -108,7 +128,8 @@ static Push after_number(JsonPush *jp, unsigned char c) {
 
 static Push number(JsonPush *jp, unsigned char c) {
     switch (jp->state) {
-    case JP_MINUS: return c == '0' ? go(jp, JP_ZERO) : is_digit(c) ? go(jp, JP_INT) : PUSH_BAD;
+    case JP_MINUS:
+        return c == '0' ? go(jp, JP_ZERO) : is_digit(c) ? go(jp, JP_INT) : PUSH_BAD;
     case JP_INT:
         if (is_digit(c)) return PUSH_MORE;
         /* fall through */
@@ -116,42 +137,57 @@ static Push number(JsonPush *jp, unsigned char c) {
         if (c == '.') return go(jp, JP_POINT);
         if (c == 'e' || c == 'E') return go(jp, JP_E);
         return is_digit(c) ? PUSH_BAD : after_number(jp, c);
-    case JP_POINT: return is_digit(c) ? go(jp, JP_FRACTION) : PUSH_BAD;
+    case JP_POINT:
+        return is_digit(c) ? go(jp, JP_FRACTION) : PUSH_BAD;
     case JP_FRACTION:
         if (is_digit(c)) return PUSH_MORE;
         return c == 'e' || c == 'E' ? go(jp, JP_E) : after_number(jp, c);
     case JP_E:
         if (c == '+' || c == '-') return go(jp, JP_E_SIGN);
         /* fall through */
-    case JP_E_SIGN: return is_digit(c) ? go(jp, JP_EXPONENT) : PUSH_BAD;
-    default: return is_digit(c) ? PUSH_MORE : after_number(jp, c);
+    case JP_E_SIGN:
+        return is_digit(c) ? go(jp, JP_EXPONENT) : PUSH_BAD;
+    default:
+        return is_digit(c) ? PUSH_MORE : after_number(jp, c);
     }
 }
 
 Push jsonpush(JsonPush *jp, unsigned char c) {
     switch (jp->state) {
-    case JP_STRING: return in_string(jp, c);
-    case JP_ESCAPE: return escape(jp, c);
+    case JP_STRING:
+        return in_string(jp, c);
+    case JP_ESCAPE:
+        return escape(jp, c);
     case JP_HEX:
         if (!is_hex(c)) return PUSH_BAD;
         return ++jp->n_hex == 4 ? go(jp, JP_STRING) : PUSH_MORE;
     case JP_WORD:
         if (c != (unsigned char)*jp->word) return PUSH_BAD;
         return *++jp->word ? PUSH_MORE : value_end(jp);
-    case JP_VALUE: case JP_FIRST_ITEM: case JP_FIRST_KEY: case JP_KEY: case JP_COLON: case JP_COMMA: break;
-    default: return number(jp, c);
+    case JP_VALUE:
+    case JP_FIRST_ITEM:
+    case JP_FIRST_KEY:
+    case JP_KEY:
+    case JP_COLON:
+    case JP_COMMA:
+        break;
+    default:
+        return number(jp, c);
     }
     if (is_space(c)) return PUSH_MORE;
     switch (jp->state) {
     case JP_FIRST_ITEM:
         if (c == ']') return pop(jp);
         /* fall through */
-    case JP_VALUE: return value_begin(jp, c);
+    case JP_VALUE:
+        return value_begin(jp, c);
     case JP_FIRST_KEY:
         if (c == '}') return pop(jp);
         /* fall through */
-    case JP_KEY: return c == '"' ? string_begin(jp, true) : PUSH_BAD;
-    case JP_COLON: return c == ':' ? go(jp, JP_VALUE) : PUSH_BAD;
+    case JP_KEY:
+        return c == '"' ? string_begin(jp, true) : PUSH_BAD;
+    case JP_COLON:
+        return c == ':' ? go(jp, JP_VALUE) : PUSH_BAD;
     default: /* JP_COMMA */
         if (c == ',') return go(jp, in_object(jp) ? JP_KEY : JP_VALUE);
         return c == (in_object(jp) ? '}' : ']') ? pop(jp) : PUSH_BAD;
@@ -187,7 +223,8 @@ bool jsonpush_text(Buf *out, Str s) {
     for (size_t i = 0; i < s.n; i++) {
         bool inside = jsonpush_in_string(&jp);
         Push p = jsonpush(&jp, (unsigned char)s.p[i]);
-        if (p == PUSH_MORE || (p == PUSH_DONE && i + 1 == s.n)) jsonpush_put(out, (unsigned char)s.p[i], inside);
+        if (p == PUSH_MORE || (p == PUSH_DONE && i + 1 == s.n))
+            jsonpush_put(out, (unsigned char)s.p[i], inside);
         if (p == PUSH_DONE && i + 1 == s.n) return true;
         if (p == PUSH_MORE) continue;
         out->n = old;

@@ -1,6 +1,7 @@
-/* toolcall_json.h: a JSON value checked byte by byte, for arguments that stream. It keeps no text, only a state and a
- * stack of one bit per level. RFC 8259 with one leniency: control characters inside strings (models write raw line
- * breaks); jsonpush_put() escapes them on the way out.
+/* toolcall_json.h: a JSON value checked byte by byte, for arguments that stream. It keeps no
+ * text, only a state and a stack of one bit per level. RFC 8259 with one leniency: control
+ * characters inside strings (models write raw line breaks); jsonpush_put() escapes them on the
+ * way out.
  *
  *     JsonPush jp = {0};
  *     for (...) switch (jsonpush(&jp, byte)) { case PUSH_MORE: ... case PUSH_DONE: ... } */
@@ -34,7 +35,8 @@ void jsonpush_put(Buf *out, unsigned char c, bool in_string);
 
 /* The whole of s is one JSON value (white space around it is allowed). */
 bool jsonpush_valid(Str s);
-bool jsonpush_text(Buf *out, Str s); /* as jsonpush_valid(), and puts it; on false out is as it was */
+bool jsonpush_text(Buf *out,
+                   Str s); /* as jsonpush_valid(), and puts it; on false out is as it was */
 /* Puts text as the inside of a JSON string: quotes, backslashes and control characters escaped. */
 void jsonpush_escape(Buf *out, Str text);
 

@@ -1,7 +1,17 @@
-/* Calls written as code or as a literal of their own: Python's [name(key=value), ...] and Gemma's call:name{key:value}. */
+/* Calls written as code or as a literal of their own: Python's [name(key=value), ...] and
+ * Gemma's call:name{key:value}. */
 #include "chat/reply_core.h"
 
-enum { P_BEGIN, P_FIRST = TOOL_LIST_ARGS + 2, P_NAME, P_EQUALS, P_VALUE, P_NEXT_ARG, P_SEPARATOR, P_CLOSE };
+enum {
+    P_BEGIN,
+    P_FIRST = TOOL_LIST_ARGS + 2,
+    P_NAME,
+    P_EQUALS,
+    P_VALUE,
+    P_NEXT_ARG,
+    P_SEPARATOR,
+    P_CLOSE
+};
 
 static bool is_name(char c) { return c != ':' && c != '/' && toolcall_name_ok((Str){&c, 1}); }
 
@@ -41,7 +51,7 @@ static Step argument(Reply *r, unsigned char b) {
 
 static Step literal(Reply *r) {
     Step s = STEP_MORE;
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     while (s == STEP_MORE && r->at < r->in.n) {
         Push p = pypush(&r->c.py, (unsigned char)r->in.p[r->at], &r->scratch);
         if (p == PUSH_BAD) s = STEP_REJECT;
@@ -89,10 +99,14 @@ Step toolcall_list(Reply *r) {
     Str name;
     Step s;
     switch (c->state) {
-    case P_VALUE: return literal(r);
-    case P_SEPARATOR: return separator(r);
-    case P_CLOSE: return list_close(r);
-    default: break;
+    case P_VALUE:
+        return literal(r);
+    case P_SEPARATOR:
+        return separator(r);
+    case P_CLOSE:
+        return list_close(r);
+    default:
+        break;
     }
     if (!reply_skip_space(r, &b)) return STEP_MORE;
     switch (c->state) {
@@ -115,7 +129,8 @@ Step toolcall_list(Reply *r) {
         }
         if ((s = word(r, '(', &name)) != STEP_NEXT) return s;
         return call_name_set(r, name) ? call_go(r, TOOL_LIST_ARGS) : STEP_REJECT;
-    case TOOL_LIST_ARGS: return argument(r, b);
+    case TOOL_LIST_ARGS:
+        return argument(r, b);
     default: /* P_NEXT_ARG */
         if (b == ')') return call_closed(r);
         if (b != ',') return STEP_REJECT;
@@ -124,7 +139,8 @@ Step toolcall_list(Reply *r) {
     }
 }
 
-/* call:NAME{key:value,...}; strings stand between delimiters of their own, keys and scalars stand bare. */
+/* call:NAME{key:value,...}; strings stand between delimiters of their own, keys and scalars
+ * stand bare. */
 enum { G_CLOSE, G_QUOTE }; /* format->tags */
 enum { G_BEGIN, G_NAME, G_KEY, G_KEY_TEXT, G_COLON, G_VALUE, G_STRING, G_NEXT, G_END };
 
@@ -140,7 +156,7 @@ static void gemma_key(Reply *r, Str key) {
         return;
     }
     gemma_item(r);
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     buf_putc(&r->scratch, '"');
     jsonpush_escape(&r->scratch, key);
     buf_put(&r->scratch, STR("\": "));
@@ -157,7 +173,9 @@ static Step gemma_close(Reply *r) {
     return call_go(r, G_NEXT);
 }
 
-static char gemma_closer(const Reply *r) { return r->c.py.depth ? r->c.py.close[r->c.py.depth - 1] : '}'; }
+static char gemma_closer(const Reply *r) {
+    return r->c.py.depth ? r->c.py.close[r->c.py.depth - 1] : '}';
+}
 
 static Step gemma_scalar(Reply *r) {
     size_t i = r->at > r->seek ? r->at : r->seek;
@@ -166,7 +184,7 @@ static Step gemma_scalar(Reply *r) {
     if (i == r->in.n) return STEP_MORE;
     Str text = str_trim(reply_text(r, r->at, i));
     if (!text.n) return STEP_REJECT;
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     toolcall_value_put(&r->scratch, text, r->c.py.depth ? NULL : r->c.property);
     call_args(r, buf_str(&r->scratch));
     r->at = i;
@@ -195,7 +213,7 @@ static Step gemma_string(Reply *r) {
     Str quote = r->format->tags[G_QUOTE];
     bool whole;
     size_t to = reply_plain(r, quote, &whole);
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     jsonpush_escape(&r->scratch, reply_text(r, r->at, to));
     call_args(r, buf_str(&r->scratch));
     r->at = to;
@@ -247,20 +265,26 @@ Step toolcall_gemma(Reply *r) {
         if (!text.n) return STEP_REJECT;
         gemma_key(r, text);
         return call_go(r, G_VALUE);
-    case G_STRING: return gemma_string(r);
-    case G_END: return gemma_end(r);
-    default: break;
+    case G_STRING:
+        return gemma_string(r);
+    case G_END:
+        return gemma_end(r);
+    default:
+        break;
     }
     if (!reply_skip_space(r, &b)) return STEP_MORE;
     switch (c->state) {
-    case G_BEGIN: s = reply_take(r, STR("call:")); return s == STEP_NEXT ? call_go(r, G_NAME) : s;
+    case G_BEGIN:
+        s = reply_take(r, STR("call:"));
+        return s == STEP_NEXT ? call_go(r, G_NAME) : s;
     case G_KEY:
         if (b == '}') return gemma_close(r);
-        buf_clear(&c->key);
+        reply_clear(r, &c->key);
         s = reply_take(r, t[G_QUOTE]);
         if (s == STEP_MORE) return s;
         return call_go(r, s == STEP_NEXT ? G_KEY_TEXT : G_COLON);
-    case G_VALUE: return gemma_value(r, b);
+    case G_VALUE:
+        return gemma_value(r, b);
     default: /* G_NEXT */
         if (b == (unsigned char)gemma_closer(r)) return gemma_close(r);
         if (b != ',') return STEP_REJECT;

@@ -4,10 +4,10 @@
 
 enum {
     PY_VALUE,
-    PY_ITEM,  /* in a container, before an item or its end */
-    PY_COLON, /* after a dict key */
-    PY_AFTER, /* after an item */
-    PY_QUOTE, /* after one opening quote */
+    PY_ITEM,   /* in a container, before an item or its end */
+    PY_COLON,  /* after a dict key */
+    PY_AFTER,  /* after an item */
+    PY_QUOTE,  /* after one opening quote */
     PY_QUOTES, /* after two: an empty string or the start of a triple-quoted one */
     PY_STRING,
     PY_ESCAPE,
@@ -19,8 +19,8 @@ enum {
 static bool is_space(unsigned char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 static bool is_word(unsigned char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' ||
-           c == '+' || c == '-';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '.' || c == '+' || c == '-';
 }
 
 static int hex_value(unsigned char c) {
@@ -189,10 +189,14 @@ static Push word_end(PyPush *py, unsigned char c, Buf *out) {
 
 Push pypush(PyPush *py, unsigned char c, Buf *out) {
     switch (py->state) {
-    case PY_STRING: return in_string(py, c, out);
-    case PY_ESCAPE: return escape(py, c, out);
-    case PY_HEX: return hex_digit(py, c, out);
-    case PY_OCTAL: return octal_digit(py, c, out);
+    case PY_STRING:
+        return in_string(py, c, out);
+    case PY_ESCAPE:
+        return escape(py, c, out);
+    case PY_HEX:
+        return hex_digit(py, c, out);
+    case PY_OCTAL:
+        return octal_digit(py, c, out);
     case PY_QUOTE:
         if (c == (unsigned char)py->quote) return go(py, PY_QUOTES);
         py->state = PY_STRING;
@@ -210,13 +214,15 @@ Push pypush(PyPush *py, unsigned char c, Buf *out) {
         if (py->n_word == PY_PUSH_WORD) return PUSH_BAD;
         py->word[py->n_word++] = (char)c;
         return PUSH_MORE;
-    default: break;
+    default:
+        break;
     }
     if (is_space(c)) return PUSH_MORE;
     if (py->state == PY_VALUE) return item_begin(py, c, out);
     char close = py->close[py->depth - 1];
     switch (py->state) {
-    case PY_ITEM: return c == (unsigned char)close ? container_end(py, out) : item_begin(py, c, out);
+    case PY_ITEM:
+        return c == (unsigned char)close ? container_end(py, out) : item_begin(py, c, out);
     case PY_COLON:
         if (c != ':') return PUSH_BAD;
         buf_put(out, STR(": "));

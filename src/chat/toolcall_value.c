@@ -29,7 +29,8 @@ const Json *toolcall_schema(const Json *tools, Str name) {
     return schema ? schema : json_get(tool, "input_schema");
 }
 
-/* "#/$defs/Name" within the tool's own schema; anything else stays unresolved, which means any type. */
+/* "#/$defs/Name" within the tool's own schema; anything else stays unresolved, which means any
+ * type. */
 static const Json *ref_resolve(const Json *root, const Json *schema) {
     Str ref;
     for (int hops = 0; hops < SCHEMA_DEPTH && json_str(json_get(schema, "$ref"), &ref); hops++) {
@@ -53,8 +54,8 @@ const Json *toolcall_property(const Json *schema, Str key) {
 bool toolcall_name_ok(Str name) {
     for (size_t i = 0; i < name.n; i++) {
         unsigned char c = (unsigned char)name.p[i];
-        bool ok = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80 ||
-                  c == '_' || c == '-' || c == '.' || c == ':' || c == '/';
+        bool ok = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c >= 0x80 || c == '_' || c == '-' || c == '.' || c == ':' || c == '/';
         if (!ok) return false;
     }
     return name.n && name.n <= 256;
@@ -64,9 +65,10 @@ static int type_named(Str t) {
     static const struct {
         const char *name;
         int bits;
-    } names[] = {{"string", T_STRING},  {"number", T_NUMBER}, {"integer", T_NUMBER}, {"boolean", T_BOOL},
-                 {"null", T_NULL},      {"object", T_OBJECT}, {"array", T_ARRAY},    {"str", T_STRING},
-                 {"int", T_NUMBER},     {"float", T_NUMBER},  {"bool", T_BOOL},      {"dict", T_OBJECT},
+    } names[] = {{"string", T_STRING}, {"number", T_NUMBER}, {"integer", T_NUMBER},
+                 {"boolean", T_BOOL},  {"null", T_NULL},     {"object", T_OBJECT},
+                 {"array", T_ARRAY},   {"str", T_STRING},    {"int", T_NUMBER},
+                 {"float", T_NUMBER},  {"bool", T_BOOL},     {"dict", T_OBJECT},
                  {"list", T_ARRAY}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (str_ieq(t, str_c(names[i].name))) return names[i].bits;
@@ -75,12 +77,19 @@ static int type_named(Str t) {
 
 static int type_of(const Json *v) {
     switch (v->type) {
-    case JSON_STRING: return T_STRING;
-    case JSON_NUMBER: return T_NUMBER;
-    case JSON_TRUE: case JSON_FALSE: return T_BOOL;
-    case JSON_NULL: return T_NULL;
-    case JSON_OBJECT: return T_OBJECT;
-    default: return T_ARRAY;
+    case JSON_STRING:
+        return T_STRING;
+    case JSON_NUMBER:
+        return T_NUMBER;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return T_BOOL;
+    case JSON_NULL:
+        return T_NULL;
+    case JSON_OBJECT:
+        return T_OBJECT;
+    default:
+        return T_ARRAY;
     }
 }
 
@@ -93,7 +102,8 @@ static int types_allowed(const Json *schema, int depth) {
     if (json_bool(json_get(schema, "nullable"), &flag) && flag) bits |= T_NULL;
     if (json_str(type, &name)) return bits | type_named(name);
     if (json_is(type, JSON_ARRAY)) {
-        for (size_t i = 0; i < type->n; i++) bits |= json_str(&type->items[i], &name) ? type_named(name) : T_ANY;
+        for (size_t i = 0; i < type->n; i++)
+            bits |= json_str(&type->items[i], &name) ? type_named(name) : T_ANY;
         return bits;
     }
     if (json_is(list = json_get(schema, "enum"), JSON_ARRAY))
@@ -101,7 +111,8 @@ static int types_allowed(const Json *schema, int depth) {
     else if ((list = json_get(schema, "const")))
         bits |= type_of(list);
     for (int u = 0; u < 3 && depth < SCHEMA_DEPTH; u++)
-        for (size_t i = 0; json_is(list = json_get(schema, unions[u]), JSON_ARRAY) && i < list->n; i++)
+        for (size_t i = 0; json_is(list = json_get(schema, unions[u]), JSON_ARRAY) && i < list->n;
+             i++)
             bits |= types_allowed(&list->items[i], depth + 1);
     if (json_get(schema, "properties")) bits |= T_OBJECT;
     if (json_get(schema, "items")) bits |= T_ARRAY;
@@ -125,12 +136,22 @@ static bool python_put(Buf *out, Str text) {
 
 static int type_by_look(Str t) {
     switch (t.n ? t.p[0] : 0) {
-    case '{': return T_OBJECT;
-    case '[': return T_ARRAY;
-    case 't': case 'f': case 'T': case 'F': return T_BOOL;
-    case 'n': case 'N': return T_NULL;
-    case '"': return T_STRING;
-    default: return T_NUMBER;
+    case '{':
+        return T_OBJECT;
+    case '[':
+        return T_ARRAY;
+    case 't':
+    case 'f':
+    case 'T':
+    case 'F':
+        return T_BOOL;
+    case 'n':
+    case 'N':
+        return T_NULL;
+    case '"':
+        return T_STRING;
+    default:
+        return T_NUMBER;
     }
 }
 
@@ -150,21 +171,25 @@ void toolcall_value_put(Buf *out, Str text, const Json *schema) {
             buf_put(out, STR("null"));
             return;
         }
-        /* A quoted text is JSON where no schema says otherwise; where strings are allowed it is taken as it stands. */
+        /* A quoted text is JSON where no schema says otherwise; where strings are allowed it is
+         * taken as it stands. */
         if (look == T_STRING && allowed & T_STRING && !(allowed & T_ANY)) fits = false;
-        bool numeric = look == T_NUMBER && t.n && (t.p[0] == '-' || (t.p[0] >= '0' && t.p[0] <= '9'));
+        bool numeric =
+            look == T_NUMBER && t.n && (t.p[0] == '-' || (t.p[0] >= '0' && t.p[0] <= '9'));
         if (fits && (look != T_NUMBER || numeric) && jsonpush_text(out, t)) return;
         bool nested = look == T_OBJECT || look == T_ARRAY;
         if (fits && !(allowed & T_ANY) && look == T_NUMBER && pypush_word(out, t)) return;
         if (fits && nested && python_put(out, t)) return;
-        if (!(allowed & (T_STRING | T_ANY)) && (look != T_NUMBER || numeric) && jsonpush_text(out, t)) return;
+        if (!(allowed & (T_STRING | T_ANY)) && (look != T_NUMBER || numeric) &&
+            jsonpush_text(out, t))
+            return;
     }
     string_put(out, text);
 }
 
 void toolcall_member(Reply *r, Str key) {
     Call *c = &r->c;
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     buf_put(&r->scratch, c->n_args++ ? STR(", ") : STR("{"));
     string_put(&r->scratch, key);
     buf_put(&r->scratch, STR(": "));
@@ -180,7 +205,7 @@ void toolcall_members_end(Reply *r) {
 }
 
 static void piece_put(Reply *r, Str text) {
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     jsonpush_escape(&r->scratch, text);
     call_args(r, buf_str(&r->scratch));
 }
@@ -219,7 +244,7 @@ Step toolcall_text_value(Reply *r, Str end, bool strip_newline, ToolTyped typed)
     Str text = reply_text(r, c->value, to);
     if (strip_newline && text.n && text.p[0] == '\n') text = str_from(text, 1);
     if (strip_newline && text.n && text.p[text.n - 1] == '\n') text.n--;
-    buf_clear(&r->scratch);
+    reply_clear(r, &r->scratch);
     toolcall_value_put(&r->scratch, text, typed == TOOL_JSON ? NULL : c->property);
     call_args(r, buf_str(&r->scratch));
     r->at += end.n;
