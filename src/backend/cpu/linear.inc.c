@@ -138,7 +138,7 @@ INLINE vf widen_sub(const PackedMat *m, vi b) {
 }
 
 INLINE vi load_sub(const PackedMat *m, const unsigned char *p) {
-    if (m->sub == WSUB_INT && m->sub_bits == 8) return vi_load_i8((const int8_t *)p);
+    if (m->sub == WSUB_INT && m->sub_bits != 4) return vi_load_i8((const int8_t *)p);
     return vi_load_u8(p);
 }
 

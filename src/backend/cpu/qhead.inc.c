@@ -33,15 +33,16 @@ OFFSETS(8)
 EACH_SIZE(DEFINE, 4, table, WOFFSET_CONST, true)
 EACH_SIZE(DEFINE, 3, table, WOFFSET_CONST, true)
 EACH_SIZE(DEFINE, 2, table, WOFFSET_CONST, true)
+EACH_SIZE(DEFINE, 1, table, WOFFSET_CONST, true)
 
 /* By bits - 1, WOffset (CONST, ZERO, BIAS), size. */
 static QKernel *const KERNELS[8][3][N_SIZES] = {ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7), ROW(8)};
-static QKernel *const TABLES[3][N_SIZES] = {{EACH_SIZE(ENTRY, 2, table)}, {EACH_SIZE(ENTRY, 3, table)},
-                                            {EACH_SIZE(ENTRY, 4, table)}};
+static QKernel *const TABLES[4][N_SIZES] = {{EACH_SIZE(ENTRY, 1, table)}, {EACH_SIZE(ENTRY, 2, table)},
+                                            {EACH_SIZE(ENTRY, 3, table)}, {EACH_SIZE(ENTRY, 4, table)}};
 
 QKernel *ISA(qhead_kernel)(const PackedMat *m, uint32_t *n_rows) {
     int i = N_SIZES - 1;
     while (SIZES[i] > *n_rows) i--;
     *n_rows = SIZES[i];
-    return m->has_table ? TABLES[m->bits - 2][i] : KERNELS[m->bits - 1][m->offset][i];
+    return m->has_table ? TABLES[m->bits - 1][i] : KERNELS[m->bits - 1][m->offset][i];
 }
