@@ -27,10 +27,12 @@ OPT_tsan    := -O1 -g -DMLXCEL_DEBUG -fsanitize=thread
 OPT_fuzz    := -O1 -g -DMLXCEL_DEBUG -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 OPT     := $(OPT_$(MODE))
 
-# pkg-config modules of the default build.
-PKGS    := oniguruma libcurl libedit
+# pkg-config modules of the default build: of the library, and what only the command line needs.
+LIB_PKGS := oniguruma libcurl
+PKGS    := $(LIB_PKGS) libedit
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+LIB_LIBS   := $(shell pkg-config --libs $(LIB_PKGS) 2>/dev/null) -lm -pthread
 
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 SONAME  := libmlxcel.so.$(firstword $(subst ., ,$(VERSION)))
@@ -166,7 +168,7 @@ unit: $(TEST_BINS)
 # The real model is fetched once; without a network its test says what is missing and the others still run.
 check:
 	@$(if $(filter %smollm2_test.c,$(TESTS)),MLXCEL_SMOLLM2=$$(tools/get_model.sh)) MLXCEL_GOLDEN_DIR=$(GOLDENS) \
-	    B=$(B) CC=$(CC) MAKE=$(MAKE) PKGS="$(PKGS)" tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS) $(SHELL_TESTS)
+	    B=$(B) CC=$(CC) MAKE=$(MAKE) tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS) $(SHELL_TESTS)
 	@tools/lint
 check-asan:
 	@MLXCEL_GOLDEN_DIR=$(GOLDENS) UBSAN_OPTIONS=print_stacktrace=1 tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS)
@@ -186,10 +188,16 @@ install-files:
 	install -m 644 $(B)/libmlxcel.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(B)/libmlxcel.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmlxcel.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(PKGS)|' tools/mlxcel.pc.in \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' tools/mlxcel.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
 
-$(B)/%.o: %.c Makefile
+# Holds how files are compiled; newer than the objects only when that changed.
+$(B)/flags: FORCE
+	@mkdir -p $(@D); echo '$(subst ','"'"',$(CC) $(CFLAGS) $(ISA_avx512) $(ISA_avx2))' >$@.new; \
+	    cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+FORCE:
+
+$(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(call isa_flags,$<) -MMD -MP -c $< -o $@
 
@@ -205,7 +213,7 @@ $(B)/libmlxcel.a: $(call obj,$(SRCS))
 
 $(B)/libmlxcel.so: $(call obj,$(SRCS)) tools/exports.map
 	$(Q)$(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=tools/exports.map -Wl,--no-undefined \
-	    -o $@ $(filter %.o,$^) $(LDLIBS)
+	    -o $@ $(filter %.o,$^) $(LIB_LIBS)
 
 $(B)/mlxcel: $(call obj,$(CLI)) $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(call obj,$(CLI)) $(LIB) $(LDLIBS)
@@ -229,7 +237,8 @@ $(B)/bench/%: $(B)/bench/%.o $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 -include $(patsubst %.o,%.d,$(call obj,$(SRCS) $(TESTS) $(TEST_HELP) $(FUZZES) $(BENCHES) $(CLI) $(SERVER)))
-.PHONY: all run test asan tsan fuzz bench install lint format format-check tidy clean help programs lib tests replays \
+
+.PHONY: FORCE all run test asan tsan fuzz bench install lint format format-check tidy clean help programs lib tests replays \
         fuzzers benches goldens unit check check-asan check-tsan run-fuzzers install-files
 .DELETE_ON_ERROR:
 .SECONDARY:

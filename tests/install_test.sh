@@ -22,13 +22,14 @@ int err_set(void);
 int err_set(void) { return 0; }
 int main(void) { return err_set(); }
 C
-export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR=
-set -- $(pkg-config --define-variable=prefix="$prefix" --cflags --libs mlxcel)
-"$CC" -Wall -Wextra -Werror -o "$dir/shared" "$dir/user.c" "$@"
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+flags="--define-variable=prefix=$prefix"
+# shellcheck disable=SC2046 # lists of words
+"$CC" -Wall -Wextra -Werror -o "$dir/shared" "$dir/user.c" $(pkg-config "$flags" --cflags --libs mlxcel)
 LD_LIBRARY_PATH="$prefix/lib" "$dir/shared"
-set -- $(pkg-config --define-variable=prefix="$prefix" --cflags mlxcel)
-"$CC" -Wall -Wextra -Werror -o "$dir/static" "$dir/user.c" "$@" "$prefix/lib/libmlxcel.a" \
-    $(pkg-config --libs ${PKGS:-oniguruma libcurl}) -lm -pthread
-"$dir/static"
 readelf -d "$prefix/lib/libmlxcel.so" | grep -q 'SONAME.*libmlxcel\.so\.[0-9]' || { echo "no soname"; exit 1; }
+rm "$prefix/lib/libmlxcel.so" "$prefix"/lib/libmlxcel.so.*
+# shellcheck disable=SC2046
+"$CC" -Wall -Wextra -Werror -o "$dir/static" "$dir/user.c" $(pkg-config "$flags" --static --cflags --libs mlxcel)
+"$dir/static"
 echo "[  PASSED  ] install"
