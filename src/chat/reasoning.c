@@ -58,17 +58,26 @@ static const Mark kimi_marks[] = {
     {STR("<|tool_call_section_begin|>"), MARK_CLOSE_CALL, MARK_IN_REASONING, 0},
 };
 
-#define KIND(n, m)                                                                                 \
-    { STR(n), m, N_OF(m) }
+#define KIND(n, close_text, m)                                                                     \
+    { STR(n), STR(close_text), m, N_OF(m) }
+#define CHANNELS(n, close_text)                                                                    \
+    { STR(n), STR(close_text), NULL, 0 }
 static const Reasoning kinds[] = {
-    {STR("none"), NULL, 0}, /* the thinking stays in the answer, marks and all */
-    KIND("think", think_marks),     KIND("thinking", thinking_marks),
-    KIND("mistral", mistral_marks), KIND("gemma4", gemma4_marks),
-    {STR("harmony"), NULL, 0},      {STR("atem"), NULL, 0},
-    {STR("kimi_k3"), NULL, 0},      KIND("kimi_k2", kimi_marks),
-    KIND("granite", granite_marks), KIND("command_r7b", cohere_marks),
-    KIND("seed_oss", seed_marks),   KIND("apertus", apertus_marks),
-    KIND("longcat", longcat_marks), KIND("minimax_m3", minimax_m3_marks),
+    CHANNELS("none", ""), /* the thinking stays in the answer, marks and all */
+    KIND("think", "</think>", think_marks),
+    KIND("thinking", "</thinking>", thinking_marks),
+    KIND("mistral", "[/THINK]", mistral_marks),
+    KIND("gemma4", "<channel|>", gemma4_marks),
+    CHANNELS("harmony", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    CHANNELS("atem", "<|eom|><|start|>assistant to=user<|message|>"),
+    CHANNELS("kimi_k3", "<|close|>think<|sep|><|open|>response<|sep|>"),
+    KIND("kimi_k2", "</think>", kimi_marks),
+    KIND("granite", "</think>", granite_marks),
+    KIND("command_r7b", "<|END_THINKING|>", cohere_marks),
+    KIND("seed_oss", "</seed:think>", seed_marks),
+    KIND("apertus", "<|inner_suffix|>", apertus_marks),
+    KIND("longcat", "</longcat_think>", longcat_marks),
+    KIND("minimax_m3", "</mm:think>", minimax_m3_marks),
 };
 
 const Reasoning *reasoning_at(size_t i) { return i < N_OF(kinds) ? &kinds[i] : NULL; }

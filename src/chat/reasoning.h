@@ -36,6 +36,7 @@ typedef struct Mark {
 
 typedef struct Reasoning {
     Str name;
+    Str close; /* what a model would write to end its thinking and begin the answer */
     const Mark *marks;
     size_t n_marks;
 } Reasoning;

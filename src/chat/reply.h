@@ -96,7 +96,8 @@ bool reply_collect(const ReplyOptions *opt, Str text, ReplyFinish finish, size_t
 
 /* `mlxcel parse`: one line in, {"text","tools"?,"prompt_tail"?,"finish"?}, one line out,
  * {"content","reasoning","tool_calls":[{"name","arguments","id"?}]} without a line end. format
- * and reasoning as above. */
+ * and reasoning as above. A line that says nothing of tools is read with all marks on and values
+ * typed by their look; "tools": [] or null is a request that had none. */
 bool reply_parse_line(Str format, Str reasoning, size_t split, Str line, Buf *out,
                       Err *err) MUST_CHECK;
 /* Before the first line: unknown names. */

@@ -148,6 +148,7 @@ static bool line_read(const Json *line, ReplyOptions *opt, Str *text, ReplyFinis
                        STR_A(why));
     *finish = str_eqc(why, "stop") ? REPLY_STOP : REPLY_LENGTH;
     opt->tools = json_get(line, "tools");
+    opt->calls = opt->tools ? REPLY_CALLS_AUTO : REPLY_CALLS_ON;
     if (opt->tools && opt->tools->type != JSON_ARRAY && opt->tools->type != JSON_NULL)
         return err_set(err, ERR_INPUT, "\"tools\" is %s, an array is accepted",
                        jsontype_name(opt->tools->type));

@@ -90,7 +90,7 @@ int reply_take_any(Reply *r, const Str *literals, size_t n); /* index, REPLY_NON
 int reply_until(Reply *r, const Str *ends, size_t n, Str *out);
 enum { REPLY_NONE = -1, REPLY_WAIT = -2 };
 static inline Str reply_text(const Reply *r, size_t from, size_t to) {
-    return (Str){r->in.p + from, to - from};
+    return to > from ? (Str){r->in.p + from, to - from} : STR_NONE;
 }
 /* Offset of the first possible mark at or behind `at`, for values that stream up to `end`: bytes
  * before it are plain. *whole: the end stands there in full. */

@@ -44,6 +44,8 @@ static const Clue clues[] = {
     {"generic_json", NULL, {"<tool_calls>["}},
     {"hermes", NULL, {"<tool_call>"}},
     {"generic_json", NULL, {"functools["}},
+    {"generic_json", NULL, {"<TOOLCALL>"}},
+    {"generic_json", NULL, {"<|action_start|>"}},
     {"generic_json", NULL, {"function call", "role_sep"}},
     {"llama3_json", NULL, {"\"parameters\"", "<|start_header_id|>"}},
     {"llama3_json", NULL, {"<|python_tag|>"}},

@@ -49,7 +49,8 @@ int reply_until(Reply *r, const Str *ends, size_t n, Str *out) {
     for (size_t i = 0; i < n; i++)
         if (ends[i].n > longest) longest = ends[i].n;
     size_t have = r->in.n - r->at;
-    Str window = {r->in.p + r->at, have < REPLY_HEADER_MAX ? have : REPLY_HEADER_MAX};
+    size_t near = have < REPLY_HEADER_MAX ? have : REPLY_HEADER_MAX;
+    Str window = reply_text(r, r->at, r->at + near);
     size_t from = r->seek > r->at ? r->seek - r->at : 0, best = STR_NPOS;
     int which = REPLY_NONE;
     for (size_t i = 0; i < n; i++) {

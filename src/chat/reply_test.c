@@ -468,6 +468,11 @@ static void parse_lines(void **state) {
          "\"finish\":\"length\"}",
          "{\"content\":\"\",\"reasoning\":\"\",\"tool_calls\":[{\"name\":\"f\",\"arguments\":{"
          "\"a\":2}}]}"},
+        {"{\"text\":\"<tool_call>{\\\"name\\\":\\\"f\\\"}\"}",
+         "{\"content\":\"\",\"reasoning\":\"\",\"tool_calls\":[{\"name\":\"f\",\"arguments\":{}}]"
+         "}"},
+        {"{\"text\":\"<tool_call>\",\"tools\":null}",
+         "{\"content\":\"<tool_call>\",\"reasoning\":\"\",\"tool_calls\":[]}"},
         {"{\"text\":\"a</think>b\",\"prompt_tail\":\"<think>\"}",
          "{\"content\":\"b\",\"reasoning\":\"a\",\"tool_calls\":[]}"},
         {"{", "!"},

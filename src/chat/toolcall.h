@@ -33,12 +33,15 @@ typedef struct ToolXml {
     bool strip_newline;          /* one line break at each end of a value is layout */
 } ToolXml;
 
+enum { TOOL_CLOSE_MAX = 6 };
+
 /* Descriptor of a format whose call is a JSON object, or a list of them. */
 typedef struct ToolBody {
-    Str close[4];  /* marks that may stand behind the calls; the first is "" if none does */
-    bool optional; /* the closing mark may be missing in the middle of a reply too */
-    bool keyed;    /* {"name": {arguments}} */
-    bool no_op;    /* Cohere's directly-answer tool means that there is no call */
+    Str close
+        [TOOL_CLOSE_MAX]; /* marks that may stand behind the calls; the first is "" if none does */
+    bool optional;        /* the closing mark may be missing in the middle of a reply too */
+    bool keyed;           /* {"name": {arguments}} */
+    bool no_op;           /* Cohere's directly-answer tool means that there is no call */
 } ToolBody;
 
 typedef struct ToolFormat {

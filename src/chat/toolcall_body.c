@@ -286,7 +286,7 @@ static Step close_calls(Reply *r) {
     const ToolBody *body = r->format->body;
     size_t before = r->at, n_close = 0;
     unsigned char b;
-    while (n_close < 4 && body->close[n_close].n) n_close++;
+    while (n_close < TOOL_CLOSE_MAX && body->close[n_close].n) n_close++;
     if (!n_close && !c->bare) return STEP_TEXT;
     if (!reply_skip_space(r, &b)) {
         r->at = before;

@@ -10,6 +10,8 @@
     { S(lit), MARK_CALL, MARK_AT_START, state }
 #define CALL_ALWAYS(lit, state)                                                                    \
     { S(lit), MARK_CALL, EVERYWHERE, state }
+#define STRIP(lit)                                                                                 \
+    { S(lit), MARK_STRIP, MARK_AT_START | MARK_IN_CONTENT, 0 }
 #define ROUTE(lit, state)                                                                          \
     { S(lit), MARK_ROUTE, EVERYWHERE, state }
 
@@ -25,7 +27,7 @@ static const ToolXml qwen_xml = {.wrap_close = {S("</tool_call>")},
 static const Mark qwen_marks[] = {CALL("<tool_call>", 0), CALL("<function=", 1)};
 static const Mark granite_marks[] = {CALL("<|tool_call|>", CALL_BODY),
                                      CALL("<tool_call>", CALL_BODY)};
-static const ToolBody granite_body = {.close = {S("</tool_call>"), S("</|tool_call|>")},
+static const ToolBody granite_body = {.close = {S("</tool_call>"), S("<|/tool_call|>")},
                                       .optional = true};
 static const Mark apertus_marks[] = {CALL("<|tools_prefix|>", CALL_BODY)};
 static const ToolBody apertus_body = {
@@ -34,17 +36,21 @@ static const Mark r7b_marks[] = {CALL("<|START_ACTION|>", CALL_BODY)};
 static const ToolBody r7b_body = {.close = {S("<|END_ACTION|>")}, .no_op = true};
 static const Mark command_r_marks[] = {CALL("Action:", 0)};
 static const ToolBody command_r_body = {.close = {S("```")}, .optional = true, .no_op = true};
-static const Mark generic_marks[] = {
-    CALL("<tool_call>", CALL_BODY),
-    CALL("<tool_calls>", CALL_BODY),
-    CALL("functools", CALL_BODY),
-    CALL("function call<|role_sep|>", CALL_BODY),
-    CALL_FIRST("```json", 2),
-    CALL("[TOOL_CALLS]", CALL_BODY),
-    {S("<|message_sep|>"), MARK_STRIP, MARK_AT_START | MARK_IN_CONTENT, 0}};
-static const ToolBody generic_body = {
-    .close = {S("</tool_calls>"), S("</tool_call>"), S("```"), S("<|message_sep|>")},
-    .optional = true};
+/* Wrappers of families that have no format of their own: Jamba and Apriel, Nemotron, FireFunction,
+ * InternLM, GigaChat. */
+static const Mark generic_marks[] = {CALL("<tool_call>", CALL_BODY),
+                                     CALL("<tool_calls>", CALL_BODY),
+                                     CALL("<TOOLCALL>", CALL_BODY),
+                                     CALL("functools", CALL_BODY),
+                                     CALL("<|action_start|><|plugin|>", CALL_BODY),
+                                     CALL("function call<|role_sep|>", CALL_BODY),
+                                     CALL("[TOOL_CALLS]", CALL_BODY),
+                                     CALL_FIRST("```json", 2),
+                                     STRIP("<|message_sep|>")};
+static const ToolBody generic_body = {.close = {S("</tool_calls>"), S("</tool_call>"),
+                                                S("</TOOLCALL>"), S("```"), S("<|action_end|>"),
+                                                S("<|message_sep|>")},
+                                      .optional = true};
 static const ToolBody plain_body = {.optional = true};
 
 /* Names in headers. */
@@ -61,14 +67,17 @@ static const Mark functionary_v3_1_marks[] = {CALL("<function=", 0), CALL("<|pyt
 static const Mark functionary_v3_2_marks[] = {ROUTE(">>>", 1)};
 
 /* Code and literals. */
-static const Mark pythonic_marks[] = {CALL("<|python_start|>", 0), CALL("<|tool_call_start|>", 0)};
+static const Mark pythonic_marks[] = {CALL("<|python_start|>", 0), CALL("<|python_tag|>", 0),
+                                      CALL("<|tool_call_start|>", 0)};
 static const ToolBody pythonic_body = {.close = {S("<|python_end|>"), S("<|tool_call_end|>")},
                                        .optional = true};
 static const Mark lfm2_marks[] = {CALL("<|tool_call_start|>", 0)};
 static const ToolBody lfm2_body = {.close = {S("<|tool_call_end|>")}, .optional = true};
-static const Mark gemma4_marks[] = {CALL("<|tool_call>", 0)};
+/* Behind its calls a model may write the mark that begins the answer to them. */
+static const Mark gemma4_marks[] = {CALL("<|tool_call>", 0), STRIP("<|tool_response>")};
 static const Str gemma4_tags[] = {S("<tool_call|>"), S("<|\"|>")};
-static const Mark function_gemma_marks[] = {CALL("<start_function_call>", 0)};
+static const Mark function_gemma_marks[] = {CALL("<start_function_call>", 0),
+                                            STRIP("<start_function_response>")};
 static const Str function_gemma_tags[] = {S("<end_function_call>"), S("<escape>")};
 
 /* Tags. */

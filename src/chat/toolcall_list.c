@@ -80,7 +80,7 @@ static Step list_close(Reply *r) {
     size_t before = r->at, n = 0;
     unsigned char b;
     int which = REPLY_NONE;
-    while (n < 4 && body->close[n].n) n++;
+    while (n < TOOL_CLOSE_MAX && body->close[n].n) n++;
     reply_keep(r);
     if (!n || r->c.bare) return STEP_TEXT;
     if (reply_skip_space(r, &b))
