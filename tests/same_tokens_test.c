@@ -97,7 +97,8 @@ static void run_setting(const char *path, const char *backend, const char *isa, 
     model_close(m);
 }
 
-static void check_model(const char *path, const char *backend, const char *isa, PlaneType kv) {
+/* full: the whole grid of promise P1; otherwise its corners, for the other ISA levels and cache types. */
+static void check_model(const char *path, const char *backend, const char *isa, PlaneType kv, bool full) {
     static const int THREADS[] = {1, 2, 3, 4};
     static const uint32_t CHUNKS[] = {1, 7, 64, 512};
     Run first, run;
@@ -107,6 +108,8 @@ static void check_model(const char *path, const char *backend, const char *isa, 
             for (int company = 0; company < 2; company++)
                 for (int adopted = 0; adopted < 2; adopted++) {
                     const Setting s = {THREADS[t], CHUNKS[c], company, adopted};
+                    bool corner = (t == 0 && c == 3 && !company) || (t == 2 && c % 2 && company);
+                    if (!full && !corner) continue;
                     run_setting(path, backend, isa, kv, &s, n ? &run : &first);
                     if (!n++) continue;
                     if (memcmp(run.ids, first.ids, sizeof run.ids) || memcmp(run.top, first.top, sizeof run.top))
@@ -143,32 +146,39 @@ static void lengthened_copy(const char *from, const char *to) {
     arena_deinit(&a);
 }
 
-static void check_golden(const char *name, const char *backend, const char *isa, PlaneType kv) {
+static void check_golden(const char *name, const char *backend, const char *isa, PlaneType kv, bool full) {
     const char *dir = getenv("MLXCEL_GOLDEN_DIR");
     char from[2048], to[2048];
     snprintf(from, sizeof from, "%s/decoder/%s", dir ? dir : "build/goldens", name);
     snprintf(to, sizeof to, "build/same_tokens/%s", name);
     lengthened_copy(from, to);
-    check_model(to, backend, isa, kv);
+    check_model(to, backend, isa, kv, full);
 }
 
 static void ref_is_the_same(void **state) {
     (void)state;
-    check_golden("llama_tied", "ref", "auto", PLANE_F16);
+    check_golden("llama_tied", "ref", "auto", PLANE_F16, false);
 }
 
 static void cpu_is_the_same(void **state) {
     (void)state;
+    check_golden("qwen3", "cpu", "auto", PLANE_F16, true);
+}
+
+static void cpu_is_the_same_on_every_isa_and_cache_type(void **state) {
+    (void)state;
     static const char *const ISAS[] = {"avx512", "avx2", "portable"};
-    static const char *const NAMES[] = {"qwen3", "mistral"}; /* f16 with q/k norms; f32 with a window */
-    for (int i = 0; i < 3; i++)
-        for (int n = 0; n < 2; n++) check_golden(NAMES[n], "cpu", ISAS[i], n ? PLANE_F32 : PLANE_F16);
-    check_golden("llama_bias", "cpu", "auto", PLANE_Q8_0);
-    check_golden("qwen2", "cpu", "auto", PLANE_Q4_0);
-    check_golden("llama", "cpu", "auto", PLANE_BF16);
+    for (int i = 0; i < 3; i++) {
+        check_golden("mistral", "cpu", ISAS[i], PLANE_F32, false);
+        check_golden("qwen3", "cpu", ISAS[i], PLANE_F16, false);
+        check_golden("llama_bias", "cpu", ISAS[i], PLANE_Q8_0, false);
+        check_golden("qwen2", "cpu", ISAS[i], PLANE_Q4_0, false);
+        check_golden("llama", "cpu", ISAS[i], PLANE_BF16, false);
+    }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ref_is_the_same), cmocka_unit_test(cpu_is_the_same)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ref_is_the_same), cmocka_unit_test(cpu_is_the_same),
+                                       cmocka_unit_test(cpu_is_the_same_on_every_isa_and_cache_type)};
     return cmocka_run_group_tests_name("same_tokens", tests, NULL, NULL);
 }
