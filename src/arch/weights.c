@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/module_source.h"
 
 const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_EMBED] = {"embed_tokens", "token_embd"},
@@ -25,7 +26,7 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
 /* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside "model.". */
 static const char *const PREFIXES[] = {"model.", "", "language_model.model.", "model.language_model."};
 
-enum { MAX_NAME = 256 };
+enum { MAX_NAME = 256, MAX_BIAS = 1 << 22 };
 
 struct WeightTable {
     const Checkpoint *ck;
@@ -33,7 +34,8 @@ struct WeightTable {
     const char *const *ignored;
     Arena *a;
     Str prefix;    /* of the HF names */
-    bool *used;    /* per checkpoint tensor */
+    QuantConfig config;
+    ModuleFinder finder; /* its used: per checkpoint tensor */
     ArchWeight *weights;
     uint32_t n_weights, cap;
     Err err;
@@ -63,9 +65,12 @@ static bool role_name(const WeightTable *t, Role role, int layer, const char *su
     return n > 0 && n < MAX_NAME;
 }
 
+/* ".weight" stands for a module's matrix, which quantized modules keep under other names. */
 static const CkptTensor *role_find(const WeightTable *t, Role role, int layer, const char *suffix) {
     char name[MAX_NAME];
-    return role_name(t, role, layer, suffix, name) ? checkpoint_find(t->ck, str_c(name)) : NULL;
+    bool matrix = str_eqc(STR(".weight"), suffix);
+    if (!role_name(t, role, layer, matrix ? "" : suffix, name)) return NULL;
+    return matrix ? modsource_weight(t->ck, str_c(name)) : checkpoint_find(t->ck, str_c(name));
 }
 
 static void prefix_find(WeightTable *t) {
@@ -80,9 +85,10 @@ WeightTable *weights_new(const Checkpoint *ck, const RoleName *names, const char
     WeightTable *t = arena_new(a, WeightTable);
     if (!t) return NULL;
     *t = (WeightTable){.ck = ck, .names = names, .ignored = ignored, .a = a};
-    t->used = arena_array(a, bool, ck->n_tensors + 1);
-    if (!t->used) return NULL;
+    t->finder = (ModuleFinder){.ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
+    if (!t->finder.used) return NULL;
     prefix_find(t);
+    if (!quantconfig_read(&t->config, ck, a, &t->err)) return t; /* reported like the first missing tensor */
     return t;
 }
 
@@ -93,45 +99,6 @@ bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix)
 uint32_t weights_rows(const WeightTable *t, Role role, int layer) {
     const CkptTensor *ct = role_find(t, role, layer, ".weight");
     return ct && ct->n_dims >= 1 && ct->shape[0] <= INT32_MAX ? (uint32_t)ct->shape[0] : 0;
-}
-
-typedef struct Fetch { /* ctx of a source's reader: which tensor each part of the matrix is */
-    const Checkpoint *ck;
-    const CkptTensor *part[QPART_COUNT];
-} Fetch;
-
-static bool fetch_bytes(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err) {
-    const Fetch *f = ctx;
-    return checkpoint_read(f->ck, f->part[part], from, out, n_bytes, err);
-}
-
-static void put_shape(char out[96], const uint64_t *shape, int n_dims) {
-    size_t n = 0;
-    out[n++] = '[';
-    for (int i = 0; i < n_dims && n < 80; i++)
-        n += (size_t)snprintf(out + n, 96 - n, i ? ", %llu" : "%llu", (unsigned long long)shape[i]);
-    snprintf(out + n, 96 - n, "]");
-}
-
-static bool shape_fits(const CkptTensor *ct, WeightKind kind, uint32_t n, uint32_t k, Err *err) {
-    /* Unused GGUF dimensions are 1. */
-    int dims = ct->n_dims;
-    uint64_t shape[CKPT_MAX_DIMS] = {0};
-    memcpy(shape, ct->shape, sizeof shape);
-    const uint64_t *s = shape;
-    while (dims > (kind == WEIGHT_VECTOR ? 1 : 2) && s[0] == 1) s++, dims--;
-    bool ok = kind == WEIGHT_VECTOR ? dims == 1 && s[0] == k : dims == 2 && s[0] == n && s[1] == k;
-    if (ok) return true;
-    char got[96], want[96];
-    const uint64_t expected[2] = {kind == WEIGHT_VECTOR ? k : n, k};
-    put_shape(got, ct->shape, ct->n_dims);
-    put_shape(want, expected, kind == WEIGHT_VECTOR ? 1 : 2);
-    return err_set(err, ERR_CORRUPT, "tensor " STR_F " has shape %s, the config asks for %s", STR_A(ct->name), got, want);
-}
-
-static bool mark_used(WeightTable *t, const CkptTensor *ct) {
-    t->used[ct - t->ck->tensors] = true;
-    return true;
 }
 
 /* Rows within each head: stored (pair i, half j) at 2i + j; logical at j * d/2 + i. */
@@ -147,26 +114,16 @@ static uint32_t *unpermute_map(Arena *a, uint32_t n, uint32_t head_dim) {
 
 static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *suffix, const TakePart *p, WeightSource *out) {
     char name[MAX_NAME];
+    const CkptTensor *ct = role_find(t, p->role, layer, suffix);
     if (!role_name(t, p->role, layer, suffix, name))
         return err_set(&t->err, ERR_UNSUPPORTED, "GGUF files have no tensor for role %d", (int)p->role);
-    const CkptTensor *ct = checkpoint_find(t->ck, str_c(name));
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
-    if (!shape_fits(ct, kind, p->n, p->k, &t->err)) return false;
-    const DTypeInfo *info = dtype_info(ct->dtype);
-    if (!info->is_float && !info->is_blocked)
-        return err_set(&t->err, ERR_UNSUPPORTED, "tensor %s has type %s; floats and GGUF block types are accepted", name,
-                       info->name);
-    mark_used(t, ct);
-    Fetch *f = arena_new(t->a, Fetch);
-    WForm *form = arena_new(t->a, WForm);
-    const char *kept = arena_dupz(t->a, ct->name);
-    if (!f || !form || !kept) return err_nomem(&t->err, "weight table");
-    *f = (Fetch){.ck = t->ck, .part = {[QPART_WEIGHT] = ct}};
-    const uint64_t shape[2] = {kind == WEIGHT_VECTOR ? 1 : p->n, p->k};
-    *out = (WeightSource){.n = (uint32_t)shape[0], .k = p->k, .form = form, .fetch = fetch_bytes, .ctx = f, .name = kept};
-    out->m = (QMatrix){.format = QFORMAT_ROWS, .n = shape[0], .k = p->k};
-    out->m.part[QPART_WEIGHT] = qpart_of(ct->dtype, 2, shape, NULL, ct->n_bytes);
-    if (!wform_init(form, &out->m, t->a, &t->err)) return err_wrap(&t->err, "tensor %s", name);
+    if (kind == WEIGHT_VECTOR) {
+        if (!modsource_vector(&t->finder, ct, p->k, out, &t->err)) return false;
+    } else {
+        Str module = str_slice(str_c(name), 0, strlen(name) - strlen(suffix));
+        if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, p->n, p->k, out, &t->err)) return false;
+    }
     if (p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF) {
         if (kind == WEIGHT_VECTOR) return err_set(&t->err, ERR_UNSUPPORTED, "tensor %s: a permuted bias", name);
         out->row_map = unpermute_map(t->a, p->n, p->head_dim);
@@ -189,10 +146,9 @@ static bool table_grow(WeightTable *t) {
 int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix, const TakePart *parts, int n_parts) {
     if (t->err.kind) return -1;
     /* A tensor asked for twice (tied embeddings) is one source. */
-    char name[MAX_NAME];
-    if (n_parts == 1 && role_name(t, parts[0].role, layer, suffix, name))
-        for (uint32_t i = 0; i < t->n_weights; i++)
-            if (t->weights[i].n_parts == 1 && str_eqc(str_c(t->weights[i].parts[0].name), name)) return (int32_t)i;
+    const CkptTensor *one = n_parts == 1 ? role_find(t, parts[0].role, layer, suffix) : NULL;
+    for (uint32_t i = 0; one && i < t->n_weights; i++)
+        if (t->weights[i].n_parts == 1 && str_eqc(one->name, t->weights[i].parts[0].name)) return (int32_t)i;
     WeightSource *src = arena_array(t->a, WeightSource, (size_t)n_parts);
     if (!src || !table_grow(t)) {
         err_nomem(&t->err, "weight table");
@@ -218,11 +174,8 @@ const double *weights_values(WeightTable *t, Role role, int layer, const char *s
 }
 
 void weights_ignore(WeightTable *t, Role role, int layer) {
-    static const char *const SUFFIXES[] = {".weight", ".bias", ".scales", ".biases"};
-    for (size_t i = 0; i < sizeof SUFFIXES / sizeof *SUFFIXES; i++) {
-        const CkptTensor *ct = role_find(t, role, layer, SUFFIXES[i]);
-        if (ct) mark_used(t, ct);
-    }
+    char module[MAX_NAME];
+    if (role_name(t, role, layer, "", module)) modsource_ignore(&t->finder, str_c(module));
 }
 
 /* '*' matches any run of characters: on a mismatch the last star takes one more. */
@@ -246,17 +199,51 @@ static bool glob(const char *pattern, Str s) {
     return i == p.n;
 }
 
+/* GPTQ writers give every layer a bias; where the architecture has none it must be zero. */
+static bool bias_is_zero(WeightTable *t, const CkptTensor *ct, bool *zero, Err *err) {
+    Str module = str_slice(ct->name, 0, ct->name.n - strlen(".bias"));
+    char qweight[MAX_NAME];
+    *zero = false;
+    int len = snprintf(qweight, sizeof qweight, "%.*s.qweight", (int)module.n, module.p);
+    if (len < 0 || len >= MAX_NAME || !checkpoint_find(t->ck, str_c(qweight))) return true;
+    if (ct->n_dims != 1 || ct->shape[0] < 1 || ct->shape[0] > MAX_BIAS)
+        return err_set(err, ERR_CORRUPT, "tensor " STR_F " is no bias: 1 to %d elements are accepted", STR_A(ct->name), MAX_BIAS);
+    WeightSource src;
+    WeightScratch sc = {0};
+    uint32_t n = (uint32_t)ct->shape[0];
+    if (!modsource_vector(&t->finder, ct, n, &src, err)) return false;
+    float *x = arena_array(t->a, float, n);
+    bool ok = x ? wsource_f32(&src, 0, 1, x, &sc, err) : err_nomem(err, "a bias");
+    wsource_scratch_deinit(&sc);
+    for (uint32_t i = 0; ok && i < n; i++)
+        if (!(x[i] == 0))
+            return err_set(err, ERR_UNSUPPORTED, "tensor " STR_F "[%u] is %g; this architecture has no bias there, only zeros are "
+                           "accepted", STR_A(ct->name), i, (double)x[i]);
+    *zero = ok;
+    return ok;
+}
+
+/* Unused, and rightly so? */
+static bool tensor_is_known(WeightTable *t, const CkptTensor *ct, bool *known, Err *err) {
+    bool quantized = t->config.method != QUANT_NONE || t->ck->kind == CKPT_GGUF;
+    *known = quantized && modsource_is_calibration(ct->name);
+    for (size_t g = 0; !*known && t->ignored && t->ignored[g]; g++) *known = glob(t->ignored[g], ct->name);
+    if (*known || !str_ends(ct->name, STR(".bias"))) return true;
+    return bias_is_zero(t, ct, known, err);
+}
+
 bool weights_finish(WeightTable *t, Err *err) {
     if (t->err.kind) {
         if (err) *err = t->err;
         return false;
     }
     for (size_t i = 0; i < t->ck->n_tensors; i++) {
-        bool known = t->used[i];
-        for (size_t g = 0; !known && t->ignored && t->ignored[g]; g++) known = glob(t->ignored[g], t->ck->tensors[i].name);
+        const CkptTensor *ct = &t->ck->tensors[i];
+        bool known = t->finder.used[i];
+        if (!known && !tensor_is_known(t, ct, &known, err)) return false;
         if (!known)
             return err_set(err, ERR_CORRUPT, "tensor " STR_F " belongs to no part of this architecture (" STR_F ")",
-                           STR_A(t->ck->tensors[i].name), STR_A(t->ck->config.model_type));
+                           STR_A(ct->name), STR_A(t->ck->config.model_type));
     }
     return true;
 }

@@ -1,0 +1,40 @@
+/* module_source.h: from the tensors of one module in a checkpoint ("model.layers.0.mlp.up_proj" and .weight, .scales, ...) to
+ * the WeightSource that packers read.
+ *
+ * Which tensors are there decides what the module is; the config (quant_config.h) gives what they cannot tell (zero-point
+ * conventions, block sizes) and must agree with their shapes:
+ *
+ *     .weight of floats, GGUF blocks            plain rows
+ *     .weight U32 + .scales (+ .biases)         MLX: bits and groups follow from the shapes
+ *     .qweight                                  GPTQ or AWQ, as the config says
+ *     .weight_packed                            compressed-tensors: I32 integers, U8 nvfp4 or mxfp4
+ *     .weight I8, F8                            integers, floats of one byte, with .weight_scale or .weight_scale_inv
+ *     .weight U8                                ModelOpt nvfp4, BitNet, bitsandbytes
+ *
+ * Everything allocated is the arena's; nothing but small side tensors (g_idx, look-up tables) is read. */
+#ifndef MLXCEL_ARCH_MODULE_SOURCE_H
+#define MLXCEL_ARCH_MODULE_SOURCE_H
+
+#include "arch/quant_config.h"
+#include "op/weight_source.h"
+
+typedef struct ModuleFinder {
+    const Checkpoint *ck;
+    const QuantConfig *config;
+    bool *used; /* per tensor of ck: set for what a module consists of */
+    Arena *a;
+} ModuleFinder;
+
+/* The tensor that holds the module's matrix, under whichever name; NULL if there is none. */
+const CkptTensor *modsource_weight(const Checkpoint *ck, Str module);
+/* The matrix [n, k] of a module; is_table: it is an embedding. */
+bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t n, uint32_t k, WeightSource *out,
+                      Err *err) MUST_CHECK;
+/* One plain tensor of floats (or GGUF blocks), a vector of k elements. */
+bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, WeightSource *out, Err *err) MUST_CHECK;
+/* Marks every tensor that may belong to the module as used. */
+void modsource_ignore(const ModuleFinder *f, Str module);
+/* Known, and not used by an engine that quantizes activations and caches itself: input_scale, k_scale, ... */
+bool modsource_is_calibration(Str tensor_name);
+
+#endif
