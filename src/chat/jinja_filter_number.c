@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/unicode.h"
 #include "chat/jinja_big.h"
 #include "chat/jinja_eval.h"
 #include "chat/jinja_float.h"
@@ -27,12 +28,37 @@ static int digit_of(char c) {
     return 99;
 }
 
+/* Decimal digits of other scripts become ASCII ones; they come in runs of ten. *ok false where a character is neither. */
+static bool ascii_digits(JRun *r, Str s, Str *out) {
+    char *p = NULL;
+    size_t n = 0, at = 0;
+    *out = s;
+    while (at < s.n && (unsigned char)s.p[at] < 0x80) at++;
+    if (at == s.n) return true;
+    if (!(p = jrun_alloc(r, s.n + 1))) return false;
+    for (at = 0; at < s.n;) {
+        size_t from = at;
+        uint32_t cp = jstr_next(s, &at), value = 0;
+        if (cp >= 0x1D7CE && cp <= 0x1D7FF)
+            value = (cp - 0x1D7CE) % 10;
+        else
+            while (cp >= 0x80 && value < 9 && unicode_is_decimal(cp - value - 1)) value++;
+        if (cp >= 0x80 && unicode_is_decimal(cp))
+            p[n++] = (char)('0' + value);
+        else
+            while (from < at) p[n++] = s.p[from++];
+    }
+    *out = (Str){p, n};
+    return true;
+}
+
 /* int(text, base) with its prefixes and underscores; *ok false where Python raises ValueError. */
 static bool int_of_text(JRun *r, Str s, int64_t base, JVal *out, bool *ok) {
     bool neg = false, prefixed = false;
     *ok = false;
     if (base < 0 || base == 1 || base > 36) return true;
     s = strip(s);
+    if (!ascii_digits(r, s, &s)) return false;
     if (s.n && (s.p[0] == '-' || s.p[0] == '+')) {
         neg = s.p[0] == '-';
         s = str_from(s, 1);
@@ -108,9 +134,12 @@ bool jnumber_float(JRun *r, JVal v, double *out, bool *ok) {
     case J_INT:
     case J_BIG:
         return jint_to_double(r, v, out);
-    case J_STR:
-        *ok = jfloat_parse(v.u.str->s, out);
+    case J_STR: {
+        Str s;
+        if (!ascii_digits(r, v.u.str->s, &s)) return false;
+        *ok = jfloat_parse(s, out);
         return true;
+    }
     case J_UNDEF:
         return jval_fail_undef(r, v);
     default:

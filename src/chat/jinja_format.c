@@ -362,7 +362,7 @@ static bool format_number(JRun *r, JVal v, const Mini *m, JVal *out) {
             char utf8[4];
             JVal s;
             JStr none = {0};
-            if (f.sign || f.alt)
+            if (m->num.sign || f.alt)
                 return jrun_fail(r, JEXC_VALUE,
                                  "sign and '#' are not allowed with integer format specifier 'c'");
             if (cp < 0 || cp > 0x10FFFF)

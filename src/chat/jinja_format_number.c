@@ -84,27 +84,42 @@ bool jnumformat_int(JRun *r, JVal v, const JNumFormat *f, JNumText *out) {
     return !f->grouping || group(r, &out->digits, f, 0);
 }
 
-/* The presentation without a type: shortest digits, or `precision` significant ones; fixed has a digit behind the point. */
-static bool float_plain(JRun *r, double v, int precision, Str *out) {
+/* Puts a point behind the mantissa's digits, where there is none. */
+static bool with_point(JRun *r, Str text, Str *out) {
+    size_t e = str_find_char(text, 'e', 0), end = e == STR_NPOS ? text.n : e;
+    if (str_find_char(text, '.', 0) != STR_NPOS) return *out = text, true;
+    return join2(r, str_slice(text, 0, end), STR("."), out) &&
+           join2(r, *out, str_from(text, end), out);
+}
+
+/* Drops zeros at the end of a mantissa with a point, and the point when nothing is left behind it. */
+static bool without_zeros(JRun *r, Str text, Str *out) {
+    size_t mark = str_find_char(text, 'e', 0), end = mark == STR_NPOS ? text.n : mark, e = end;
+    if (str_find_char(text, '.', 0) == STR_NPOS) return *out = text, true;
+    while (end > 0 && text.p[end - 1] == '0') end--;
+    if (end > 0 && text.p[end - 1] == '.') end--;
+    return join2(r, str_slice(text, 0, end), str_from(text, e), out);
+}
+
+/* The presentation without a type: shortest digits, or `precision` significant ones. Like g, but a fixed number has a
+ * digit behind the point, so that the exponent comes one digit earlier. */
+static bool float_plain(JRun *r, double v, int precision, bool alt, Str *out) {
     char text[JFLOAT_REPR_MAX];
+    if (!isfinite(v)) return jfloat_format(r, v, 'g', 6, false, out);
     if (precision < 0) {
         size_t n = jfloat_repr(fabs(v), text);
-        return join2(r, (Str){text, n}, STR_NONE, out);
+        return join2(r, (Str){text, n}, STR_NONE, out) && (!alt || with_point(r, *out, out));
     }
-    if (!jfloat_format(r, v, 'g', precision ? precision : 1, false, out)) return false;
-    if (str_find_char(*out, 'e', 0) != STR_NPOS || !isfinite(v)) return true;
-    if (str_find_char(*out, '.', 0) != STR_NPOS) return true;
-    if (out->n >= (size_t)precision && precision) { /* no room for another digit: exponent form */
-        Str e;
-        if (!jfloat_format(r, v, 'e', precision - 1, false, &e)) return false;
-        size_t mark = str_find_char(e, 'e', 0), end = mark;
-        if (str_find_char(e, '.', 0) != STR_NPOS) {
-            while (end > 0 && e.p[end - 1] == '0') end--;
-            if (end > 0 && e.p[end - 1] == '.') end--;
-        }
-        return join2(r, str_slice(e, 0, end), str_from(e, mark), out);
+    if (precision == 0) precision = 1;
+    if (!jfloat_format(r, v, 'g', precision, true, out)) return false;
+    size_t point = str_find_char(*out, '.', 0);
+    if (str_find_char(*out, 'e', 0) == STR_NPOS && point + 1 >= out->n) {
+        if (!jfloat_format(r, v, 'e', precision - 1, true, out)) return false;
     }
-    return join2(r, *out, STR(".0"), out);
+    if (alt) return true;
+    if (!without_zeros(r, *out, out)) return false;
+    bool fixed = str_find_char(*out, 'e', 0) == STR_NPOS && str_find_char(*out, '.', 0) == STR_NPOS;
+    return !fixed || join2(r, *out, STR(".0"), out);
 }
 
 bool jnumformat_float(JRun *r, double v, const JNumFormat *f, JNumText *out) {
@@ -117,7 +132,7 @@ bool jnumformat_float(JRun *r, double v, const JNumFormat *f, JNumText *out) {
         type = 'f';
     }
     if (type == 'r') {
-        if (!float_plain(r, v, f->precision, &out->digits)) return false;
+        if (!float_plain(r, v, f->precision, f->alt, &out->digits)) return false;
     } else {
         if ((type == 'g' || type == 'G') && precision == 0) precision = 1;
         if (!jfloat_format(r, v, type, precision, f->alt, &out->digits)) return false;

@@ -12,6 +12,34 @@ typedef struct Pretty {
 
 static bool pretty_put(Pretty *p, JVal v, int64_t indent, int64_t allowance, int level);
 
+/* Keys that cannot be compared go by the name of their type. */
+static bool key_before(JRun *r, JVal a, JVal b, bool *yes) {
+    if (jval_compare(r, JCMP_LT, a, b, yes)) return true;
+    if (!jrun_catch(r)) return false;
+    *yes = str_cmp(str_c(jval_type_name(a)), str_c(jval_type_name(b))) < 0;
+    return true;
+}
+
+static bool sort_items(JRun *r, const JDict *d, JList **out) {
+    if (jsort_dict_items(r, d, out)) return true;
+    if (!jrun_catch(r) || !(*out = jlist_new(r, d->n))) return false;
+    for (size_t i = 0; i < d->n; i++) { /* mixed keys are rare and few: insertion */
+        size_t at = i;
+        JVal item;
+        if (!jlist_pair(r, d->keys[i], d->vals[i], &item)) return false;
+        for (bool before = true; at > 0; at--) {
+            if (!jrun_spend(r, 1) ||
+                !key_before(r, d->keys[i], (*out)->v[at - 1].u.list->v[0], &before))
+                return false;
+            if (!before) break;
+            (*out)->v[at] = (*out)->v[at - 1];
+        }
+        (*out)->v[at] = item;
+    }
+    (*out)->n = d->n;
+    return true;
+}
+
 /* The value as repr would print it with every dict sorted by key. */
 static bool sorted_copy(JRun *r, JVal v, int depth, JVal *out) {
     *out = v;
@@ -27,16 +55,11 @@ static bool sorted_copy(JRun *r, JVal v, int depth, JVal *out) {
         JList *items;
         JDict *d = jdict_new(r, v.u.dict->n);
         if (!d) return false;
-        if (!jsort_dict_items(r, v.u.dict,
-                              &items)) { /* keys that cannot be compared keep their order */
-            if (r->exc != JEXC_TYPE || !jrun_catch(r)) return false;
-            items = NULL;
-        }
+        if (!sort_items(r, v.u.dict, &items)) return false;
         for (size_t i = 0; i < v.u.dict->n; i++) {
-            JVal key = items ? items->v[i].u.list->v[0] : v.u.dict->keys[i], val;
-            if (!sorted_copy(r, items ? items->v[i].u.list->v[1] : v.u.dict->vals[i], depth + 1,
-                             &val))
-                return false;
+            const JVal *item = items->v[i].u.list->v;
+            JVal key = item[0], val;
+            if (!sorted_copy(r, item[1], depth + 1, &val)) return false;
             if (!jdict_put(r, d, key, val)) return false;
         }
         *out = jval_dict(d);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <time.h>
 
+enum { TIME_MAX_WIDTH = 1000 };
+
 static const char *const day_name[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
                                        "Thursday", "Friday", "Saturday"};
 static const char *const month_name[] = {"January",   "February", "March",    "April",
@@ -113,16 +115,16 @@ typedef struct Field {
 } Field;
 
 static void put_number(const Field *f, int64_t v, int width, char pad) {
-    char text[40];
-    if (f->flag == '-')
-        width = 1, pad = '0';
-    else if (f->flag == '_')
+    char text[24];
+    int n = snprintf(text, sizeof text, "%lld", (long long)v);
+    if (f->flag == '-') {
+        width = 1;
         pad = ' ';
-    else if (f->flag == '0')
-        pad = '0';
+    }
+    if (f->flag == '_') pad = ' ';
+    if (f->flag == '0') pad = '0';
     if (f->width) width = f->width;
-    int n = pad == '0' ? snprintf(text, sizeof text, "%0*lld", width, (long long)v)
-                       : snprintf(text, sizeof text, "%*lld", width, (long long)v);
+    for (int i = n; i < width; i++) jbuild_putc(f->r, f->b, pad, f->user);
     jbuild_put(f->r, f->b, (Str){text, (size_t)n}, f->user);
 }
 
@@ -305,8 +307,11 @@ bool jtime_format(JRun *r, const JTime *t, const JStr *format, JVal *out) {
         while (at < s.n && (s.p[at] == '-' || s.p[at] == '_' || s.p[at] == '0' || s.p[at] == '^' ||
                             s.p[at] == '#'))
             f.flag = s.p[at++];
-        while (at < s.n && s.p[at] >= '0' && s.p[at] <= '9' && f.width < 4)
+        while (at < s.n && s.p[at] >= '0' && s.p[at] <= '9') {
             f.width = f.width * 10 + (s.p[at++] - '0');
+            if (f.width > TIME_MAX_WIDTH)
+                return jrun_fail(r, JEXC_LIMIT, "a strftime width above %d", TIME_MAX_WIDTH);
+        }
         if (at < s.n && (s.p[at] == 'E' || s.p[at] == 'O')) at++;
         if (!jrun_spend(r, 1)) return false;
         if (at < s.n && put_directive(&f, &c, s.p[at]))
