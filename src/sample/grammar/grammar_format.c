@@ -11,6 +11,7 @@
 #define DAY31 "(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])"
 #define DAY30 "(0[469]|11)-(0[1-9]|[12][0-9]|30)"
 #define DATE "(" YEAR "-(" DAY31 "|" DAY30 "|02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP_YEAR "-02-29)"
+#define NO_YEAR_0 "(?!0000)" /* many readers of dates know no year 0 */
 /* Leap seconds only exist at 23:59:60 UTC; which local time that is depends on the offset, so only Z and whole-hour zero
  * offsets may show one. */
 #define OFFSET "([zZ]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
@@ -27,8 +28,9 @@
     "((" H16 ":){6}" LS32 "|::(" H16 ":){5}" LS32 "|(" H16 ")?::(" H16 ":){4}" LS32 "|((" H16 ":){0,1}" H16 ")?::(" H16   \
     ":){3}" LS32 "|((" H16 ":){0,2}" H16 ")?::(" H16 ":){2}" LS32 "|((" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|((" H16   \
     ":){0,4}" H16 ")?::" LS32 "|((" H16 ":){0,5}" H16 ")?::" H16 "|((" H16 ":){0,6}" H16 ")?::)"
-#define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-#define HOSTNAME LABEL "(\\." LABEL ")*"
+/* Labels with "--" in third place are encoded (xn--): which of those are valid is not regular, so none is written. */
+#define HOST_LABEL "([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]?[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]([A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])([A-Za-z0-9-]{0,58}[A-Za-z0-9])?)"
+#define HOSTNAME HOST_LABEL "(\\." HOST_LABEL ")*"
 #define ATEXT "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 /* The limit of 63 characters a label is left to the mail system: it would cost a state per character. */
 #define MAIL_LABEL "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -59,9 +61,9 @@ static const struct {
     FormatKind kind;
     const char *pattern;
 } formats[] = {
-    {"date", FORMAT_STRING, DATE},
+    {"date", FORMAT_STRING, NO_YEAR_0 DATE},
     {"time", FORMAT_STRING, TIME},
-    {"date-time", FORMAT_STRING, DATE "[tT]" TIME},
+    {"date-time", FORMAT_STRING, NO_YEAR_0 DATE "[tT]" TIME},
     {"duration", FORMAT_STRING, DURATION},
     {"uuid", FORMAT_STRING, "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
     {"email", FORMAT_STRING, EMAIL},

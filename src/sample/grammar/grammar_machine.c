@@ -294,6 +294,13 @@ uint32_t machine_step_token(Machine *m, uint32_t state, uint32_t token) {
     return closure_end(m);
 }
 
+uint32_t machine_union(Machine *m, uint32_t a, uint32_t b) {
+    closure_begin(m);
+    for (uint32_t i = 0; i < machine_n_configs(m, a); i++) closure_add(m, machine_config(m, a, i).pos, machine_config(m, a, i).stack);
+    for (uint32_t i = 0; i < machine_n_configs(m, b); i++) closure_add(m, machine_config(m, b, i).pos, machine_config(m, b, i).stack);
+    return closure_end(m);
+}
+
 bool machine_tokens(Machine *m, uint32_t state, bool (*each)(void *arg, uint32_t lo, uint32_t hi), void *arg) {
     for (uint32_t i = 0; i < machine_n_configs(m, state); i++) {
         Pos p = machine_pos(m, machine_config(m, state, i).pos);

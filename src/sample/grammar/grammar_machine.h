@@ -78,6 +78,7 @@ void machine_deinit(Machine *m);
 static inline uint32_t machine_start(const Machine *m) { return m->start; }
 uint32_t machine_step(Machine *m, uint32_t state, uint8_t byte);
 uint32_t machine_step_token(Machine *m, uint32_t state, uint32_t token); /* by <[id]> references only */
+uint32_t machine_union(Machine *m, uint32_t a, uint32_t b); /* follows both */
 bool machine_may_end(const Machine *m, uint32_t state);
 bool machine_is_done(const Machine *m, uint32_t state); /* may end and nothing else */
 size_t machine_bytes(const Machine *m);

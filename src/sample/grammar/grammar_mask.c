@@ -198,7 +198,8 @@ static void config_mask(MaskCache *c, Machine *m, Config config, uint64_t *bits)
 
 static bool token_ref_add(void *arg, uint32_t lo, uint32_t hi) {
     MaskCache *c = arg;
-    for (uint32_t id = lo; id <= hi && id < c->vocab->n_tokens; id++) c->scratch[id / 64] |= (uint64_t)1 << id % 64;
+    for (uint32_t id = lo; id <= hi && id < c->vocab->n_tokens; id++)
+        if (!grammar_vocab_is_eos(c->vocab, id)) c->scratch[id / 64] |= (uint64_t)1 << id % 64;
     return true;
 }
 

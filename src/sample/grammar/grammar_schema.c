@@ -126,6 +126,10 @@ static bool in_list(Str key, const char *const *list, size_t n) {
 }
 
 static bool keywords_known(Schema *s, const SchemaEntry *e) {
+    Str dialect = STR_NONE;
+    json_str(json_get(e->json, "$schema"), &dialect);
+    if (dialect.n && str_find(dialect, STR("json-schema.org/"), 0) == STR_NPOS)
+        return schema_refuse(s, e, "$schema", "it names a dialect that is not one of json-schema.org's");
     for (size_t i = 0; i < e->json->n; i++) {
         Str key = e->json->items[i].key;
         if (in_list(key, handled, sizeof handled / sizeof handled[0]) || str_starts(key, STR("x-")) ||
@@ -211,7 +215,8 @@ static bool read_keywords(Schema *s, uint32_t entry, Fid *out) {
     if (!keywords_known(s, &e)) return false;
     return read_ref(s, entry, "$ref", out) && read_ref(s, entry, "$dynamicRef", out) && schema_read_scalars(s, entry, out) &&
            schema_read_array(s, entry, out) && schema_read_object(s, entry, out) && read_list(s, entry, "allOf", out) &&
-           read_list(s, entry, "anyOf", out) && read_list(s, entry, "oneOf", out) && read_conditions(s, entry, out);
+           read_list(s, entry, "anyOf", out) && read_list(s, entry, "oneOf", out) && read_conditions(s, entry, out) &&
+           schema_read_unevaluated(s, entry, out);
 }
 
 Fid schema_formula(Schema *s, uint32_t entry) {

@@ -56,6 +56,7 @@ bool schema_pattern(Schema *s, const SchemaEntry *e, const char *keyword, Str te
 bool schema_read_scalars(Schema *s, uint32_t entry, Fid *out);
 bool schema_read_array(Schema *s, uint32_t entry, Fid *out);
 bool schema_read_object(Schema *s, uint32_t entry, Fid *out);
+bool schema_read_unevaluated(Schema *s, uint32_t entry, Fid *out);
 bool schema_and(Schema *s, Fid *out, Fid more);
 Fid schema_child(Schema *s, uint32_t entry, const Json *json, const char *keyword, Str name); /* a lazy reference */
 bool schema_count(Schema *s, const SchemaEntry *e, const Json *value, const char *keyword, uint64_t *out);

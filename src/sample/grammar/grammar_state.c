@@ -172,8 +172,9 @@ static bool lazy_accept(GrammarState *s, Str bytes, const LazyTrigger *token, bo
     size_t seen = s->text.n, at;
     if (token) {
         next.active = true;
-        next.machine = machine_step_token(m, machine_start(m), token->token);
-        if (next.machine == MACHINE_DEAD) next.machine = feed(m, machine_start(m), token->text.n ? token->text : bytes);
+        next.machine = feed(m, machine_start(m), token->text.n ? token->text : bytes);
+        if (s->grammar->ir.uses_tokens)
+            next.machine = machine_union(m, next.machine, machine_step_token(m, machine_start(m), token->token));
         return state_move(s, next, ok, err);
     }
     buf_put(&s->text, bytes);
@@ -217,9 +218,8 @@ bool grammar_state_accept_token(GrammarState *s, uint32_t token, bool *ok, Err *
         return state_move(s, next, ok, err);
     }
     Machine *m = &s->grammar->machine;
-    next.machine = MACHINE_DEAD;
-    if (s->grammar->ir.uses_tokens) next.machine = machine_step_token(m, s->now.machine, token);
-    if (next.machine == MACHINE_DEAD && bytes.n) next.machine = feed(m, s->now.machine, bytes);
+    next.machine = bytes.n ? feed(m, s->now.machine, bytes) : MACHINE_DEAD;
+    if (s->grammar->ir.uses_tokens) next.machine = machine_union(m, next.machine, machine_step_token(m, s->now.machine, token));
     return state_move(s, next, ok, err);
 }
 

@@ -35,7 +35,7 @@ static inline void testvocab_words(TestVocab *v, uint64_t *seed) {
                                         "\"name", "\"type", "\"id", "{}", "[]", "null", "true", "false", "\"\"", "\"\",", "<|", "|>", "://", ".com", "\t\t", "\r\n", " \"", " {", " [", " }"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) testvocab_add(v, str_c(marks[i]));
     for (int n = 0; n < 1000; n++) {
-        char digits[8];
+        char digits[16];
         snprintf(digits, sizeof digits, "%d", n);
         testvocab_add(v, str_c(digits));
     }
