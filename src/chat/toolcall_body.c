@@ -126,7 +126,7 @@ static Step key_done(Reply *r, Str quoted) {
     if (!decode(r, quoted, &key)) return STEP_REJECT;
     int field = keyed ? F_ARGS : field_of(key);
     if (keyed && !call_name_set(r, key)) return STEP_REJECT;
-    if (c->bare && field == F_OTHER && !c->open) return STEP_REJECT;
+    if (c->bare && !c->open && (field == F_OTHER || str_eqc(key, "args"))) return STEP_REJECT;
     c->field = (unsigned char)field;
     return call_go(r, B_COLON);
 }

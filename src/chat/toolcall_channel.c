@@ -2,6 +2,7 @@
  * harmony, ATEM, Kimi K3. */
 #include "chat/reply_core.h"
 
+enum { HEADER_CUT_MAX = 128 };
 enum { CH_BEGIN, CH_HEAD, CH_END, CH_ARGS, CH_ARGS_END, CH_CALLS };
 
 static const Str message_mark = {"<|message|>", 11}, start_mark = {"<|start|>", 9},
@@ -48,10 +49,21 @@ static bool atem_header(Reply *r, Str h) {
 
 typedef bool HeaderFn(Reply *r, Str header);
 
+/* The reply was cut inside a header: nothing was said in it, so it is dropped. Longer text behind a
+ * stray mark is not. */
+static bool header_cut(Reply *r) {
+    Str rest = reply_text(r, r->mark, r->in.n);
+    if (!r->eof || rest.n > HEADER_CUT_MAX || !str_starts(rest, STR("<|"))) return false;
+    if (str_find_char(rest, '\n', 0) != STR_NPOS) return false;
+    r->at = r->in.n;
+    return true;
+}
+
 static Step head(Reply *r, HeaderFn *apply) {
     Str h;
     r->at = r->mark;
     int which = reply_until(r, &message_mark, 1, &h);
+    if (which == REPLY_NONE && header_cut(r)) return STEP_TEXT;
     if (which < 0) return which == REPLY_WAIT ? STEP_MORE : STEP_REJECT;
     buf_put(&r->c.key, h);
     bool call = apply(r, buf_str(&r->c.key));
@@ -159,6 +171,7 @@ static Step k3_tag(Reply *r, Str *tag) {
 static Step k3_open(Reply *r) {
     Str tag, word;
     Step s = k3_tag(r, &tag);
+    if (s == STEP_REJECT && header_cut(r)) return STEP_TEXT;
     if (s != STEP_NEXT) return s;
     Str rest = str_trim(tag);
     str_split(&rest, ' ', &word);
@@ -178,6 +191,7 @@ static Step k3_open(Reply *r) {
 static Step k3_close(Reply *r) {
     Str tag;
     Step s = k3_tag(r, &tag);
+    if (s == STEP_REJECT && header_cut(r)) return STEP_TEXT;
     if (s != STEP_NEXT) return s;
     tag = str_trim(tag);
     if (str_eqc(tag, "think")) route(r, false);
