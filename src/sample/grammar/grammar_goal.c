@@ -68,7 +68,7 @@ static bool lexer_push(Goals *g, const Dfa *d, LexMode mode, uint32_t *out) {
 
 /* Equal automata share a lexer, so they share masks. Member names have lexers of their own (lexer_ids maps to numbers). */
 bool goal_lexer(Goals *g, const Dfa *d, LexMode mode, uint32_t *out) {
-    uint32_t n, *key = dfa_words_of(g, d, mode, &n);
+    uint32_t n, *key = d ? dfa_words_of(g, d, mode, &n) : NULL;
     bool fresh;
     if (!key) return false;
     uint32_t id = table_intern(&g->lexer_ids, key, n, &fresh);
