@@ -17,22 +17,61 @@ static void stored_range(const WeightSource *s, uint32_t n0, uint32_t n1, uint32
     }
 }
 
-/* Reads the bytes of every part that stored rows [lo, hi) need, and points a copy of the matrix at them. */
+static void scratch_turn_to(WeightScratch *sc, const WeightSource *s) {
+    if (sc->source == s && sc->ctx == s->ctx && sc->form == s->form) return;
+    sc->source = s;
+    sc->ctx = s->ctx;
+    sc->form = s->form;
+    sc->next_row = UINT32_MAX;
+    sc->streak = 0;
+    memset(sc->n_bytes, 0, sizeof sc->n_bytes);
+}
+
+/* Up to which stored row to read when [lo, hi) is asked for. Threads that share a matrix take turns and skip rows, so only a
+ * caller that has come back for the next rows again and again gets much more than it asked for. */
+static uint64_t rows_ahead(const WeightSource *s, uint32_t lo, uint32_t hi, WeightScratch *sc) {
+    enum { MAX_STREAK = 16 };
+    bool goes_on = lo <= sc->next_row && hi > sc->next_row;
+    sc->streak = !goes_on ? 0 : sc->streak < MAX_STREAK ? sc->streak + 1 : MAX_STREAK;
+    sc->next_row = hi;
+    uint64_t from, n_bytes, more = hi - lo;
+    wform_span(s->form, &s->m, QPART_WEIGHT, lo, hi, &from, &n_bytes);
+    if (n_bytes == 0 || n_bytes >= WSOURCE_AHEAD_BYTES || sc->streak == 0) return hi;
+    more <<= sc->streak;
+    uint64_t most = (uint64_t)(hi - lo) * (WSOURCE_AHEAD_BYTES / n_bytes);
+    if (more > most) more = most;
+    return lo + more < s->form->n ? lo + more : s->form->n;
+}
+
+/* Makes sc hold the part's bytes for stored rows [lo, hi), reading up to row `ahead` if it has to read at all. */
+static bool part_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t hi, uint64_t ahead, WeightScratch *sc, Err *err) {
+    uint64_t from, n_bytes;
+    wform_span(s->form, &s->m, id, lo, hi, &from, &n_bytes);
+    if (from >= sc->from[id] && from + n_bytes <= sc->from[id] + sc->n_bytes[id]) return true;
+    wform_span(s->form, &s->m, id, lo, ahead, &from, &n_bytes);
+    Buf *b = &sc->bytes[id];
+    sc->n_bytes[id] = 0;
+    buf_clear(b);
+    b->max = SIZE_MAX;
+    if (!buf_reserve(b, n_bytes)) return err_nomem(err, s->name);
+    if (!s->fetch(s->ctx, id, from, n_bytes, b->p, err)) return err_wrap(err, "%s", s->name);
+    sc->from[id] = from;
+    sc->n_bytes[id] = n_bytes;
+    return true;
+}
+
+/* Gets the bytes of every part that stored rows [lo, hi) need, and points a copy of the matrix at them. */
 static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix *m, WeightScratch *sc, Err *err) {
     *m = s->m;
+    scratch_turn_to(sc, s);
+    uint64_t ahead = rows_ahead(s, lo, hi, sc);
     for (int id = 0; id < QPART_COUNT; id++) {
         QPart *part = &m->part[id];
-        if (part->dtype == DTYPE_NONE || id == QPART_G_IDX) continue;
-        uint64_t from, n_bytes;
-        wform_span(s->form, &s->m, (QPartId)id, lo, hi, &from, &n_bytes);
-        Buf *b = &sc->bytes[id];
-        buf_clear(b);
-        b->max = SIZE_MAX;
-        if (!buf_reserve(b, n_bytes)) return err_nomem(err, s->name);
-        if (!s->fetch(s->ctx, (QPartId)id, from, n_bytes, b->p, err)) return err_wrap(err, "%s", s->name);
-        part->data = (const uint8_t *)b->p;
-        part->from = from;
-        part->n_bytes = n_bytes;
+        if (part->dtype == DTYPE_NONE || part->data) continue;
+        if (!part_hold(s, (QPartId)id, lo, hi, ahead, sc, err)) return false;
+        part->data = (const uint8_t *)sc->bytes[id].p;
+        part->from = sc->from[id];
+        part->n_bytes = sc->n_bytes[id];
     }
     return true;
 }

@@ -20,10 +20,21 @@ typedef struct WeightSource {
     const char *name;           /* for messages */
 } WeightSource;
 
-typedef struct WeightScratch { /* one per packing thread; zero-initialise, free with wsource_scratch_deinit */
+/* One per packing thread; zero-initialise, free with wsource_scratch_deinit. It keeps what was read last: parts that every
+ * call needs whole (GPTQ's qweight) are read once, and a caller that goes through the rows in order is read ahead for, in
+ * pieces that double up to WSOURCE_AHEAD_BYTES. A source must not change or move while a scratch has seen it. */
+typedef struct WeightScratch {
     Buf bytes[QPART_COUNT];
+    uint64_t from[QPART_COUNT], n_bytes[QPART_COUNT]; /* which bytes of each part are held */
+    const WeightSource *source; /* whose; with ctx and form, in case another one has moved into its place */
+    const void *ctx;
+    const WForm *form;
+    uint32_t next_row;          /* stored row behind the last call's */
+    unsigned streak;            /* calls in a row that went on from there */
     Buf rows;
 } WeightScratch;
+
+enum { WSOURCE_AHEAD_BYTES = 4 << 20 };
 
 /* Plain formats: the rows' stored bytes (F32, F16, BF16 as form->plain says), n1 - n0 rows of k elements. */
 bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc, Err *err) MUST_CHECK;
