@@ -11,7 +11,7 @@
 
 typedef struct WeightSource {
     uint32_t n, k;              /* logical rows and columns */
-    QMatrix m;                  /* parts' shapes and dtypes; G_IDX's bytes are present, other data NULL */
+    QMatrix m;                  /* parts' shapes and dtypes; data of G_IDX and TABLE is present, other data is fetched */
     const WForm *form;
     const uint32_t *row_map;    /* n entries, or NULL: stored row = row0 + logical row */
     uint32_t row0;

@@ -1,0 +1,210 @@
+/* Sources: rows come out as the reference decode has them, in any order and through row maps, and the file is read in few
+ * large pieces: a part that every call needs whole once, rows in order ahead of the caller, within a bound. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "op/weight_source.h"
+
+typedef struct File { /* the reader's ctx: a matrix in memory, and what was asked of it */
+    QMatrix m;
+    WForm form;
+    Arena arena;
+    WeightSource source;
+    size_t n_calls, n_bytes, largest;
+} File;
+
+static bool fetch(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err) {
+    File *f = ctx;
+    const QPart *p = &f->m.part[part];
+    if (from > p->n_bytes || n_bytes > p->n_bytes - from) return err_set(err, ERR_INTERNAL, "outside the part");
+    memcpy(out, p->data + from, n_bytes);
+    f->n_calls++;
+    f->n_bytes += n_bytes;
+    if (n_bytes > f->largest) f->largest = n_bytes;
+    return true;
+}
+
+static uint8_t *random_bytes(Arena *a, size_t n, uint64_t seed) {
+    uint8_t *p = arena_array(a, uint8_t, n);
+    assert_non_null(p);
+    uint64_t x = seed * 2654435761u + 1;
+    for (size_t i = 0; i < n; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        p[i] = (uint8_t)(x >> 56);
+    }
+    return p;
+}
+
+static void part_put(File *f, QPartId id, DType t, uint64_t rows, uint64_t cols) {
+    const uint64_t shape[2] = {rows, cols};
+    size_t n = (size_t)(rows * cols) * dtype_info(t)->block_bytes;
+    uint8_t *data = random_bytes(&f->arena, n, (uint64_t)id + 1);
+    if (t == DTYPE_F16) /* no infinities or NaN */
+        for (size_t i = 1; i < n; i += 2) data[i] &= 0xBB;
+    f->m.part[id] = qpart_of(t, 2, shape, data, n);
+}
+
+static void file_open(File *f) {
+    Err err = {0};
+    if (!wform_init(&f->form, &f->m, &f->arena, &err)) fail_msg("%s", err.msg);
+    f->source = (WeightSource){.n = (uint32_t)f->form.n, .k = (uint32_t)f->form.k, .m = f->m, .form = &f->form, .fetch = fetch,
+                               .ctx = f, .name = "w"};
+    for (int i = 0; i < QPART_COUNT; i++) f->source.m.part[i].data = NULL;
+}
+
+static void file_floats(File *f, uint64_t n, uint64_t k) {
+    *f = (File){.m = {.format = QFORMAT_ROWS, .n = n, .k = k}};
+    part_put(f, QPART_WEIGHT, DTYPE_F16, n, k);
+    file_open(f);
+}
+
+static void file_gptq(File *f, uint64_t n, uint64_t k) {
+    *f = (File){.m = {.format = QFORMAT_GPTQ, .n = n, .k = k, .bits = 4, .group = 32}};
+    part_put(f, QPART_WEIGHT, DTYPE_I32, k / 8, n);
+    part_put(f, QPART_SCALE, DTYPE_F16, k / 32, n);
+    part_put(f, QPART_ZERO, DTYPE_I32, k / 32, n / 8);
+    file_open(f);
+}
+
+/* Rows [n0, n1) through the source must be the reference decode's. */
+static void check_rows(File *f, uint32_t n0, uint32_t n1, WeightScratch *sc) {
+    Err err = {0};
+    size_t k = f->source.k;
+    float *got = mem_calloc((size_t)(n1 - n0) * k, sizeof *got), *want = mem_calloc(k, sizeof *want);
+    assert_true(got && want);
+    if (!wsource_f32(&f->source, n0, n1, got, sc, &err)) fail_msg("%s", err.msg);
+    for (uint32_t n = n0; n < n1; n++) {
+        uint64_t row = f->source.row_map ? f->source.row_map[n] : f->source.row0 + n;
+        if (!decode_with(&f->form, &f->m, row, row + 1, want, &err)) fail_msg("%s", err.msg);
+        assert_memory_equal(got + (n - n0) * k, want, k * sizeof *want);
+    }
+    mem_free(got);
+    mem_free(want);
+}
+
+static void any_order_gives_the_same_rows(void **state) {
+    (void)state;
+    static const uint32_t STARTS[] = {0, 16, 32, 48, 96, 40, 0, 112, 8, 24, 40, 56};
+    uint32_t map[128];
+    for (uint32_t i = 0; i < 128; i++) map[i] = i / 32 * 32 + i % 2 * 16 + i % 32 / 2;
+    for (int kind = 0; kind < 2; kind++) {
+        File f;
+        WeightScratch sc = {0};
+        if (kind == 0) file_floats(&f, 128, 64);
+        else file_gptq(&f, 128, 64);
+        for (int mapped = 0; mapped < 2; mapped++) {
+            f.source.row_map = mapped ? map : NULL;
+            for (size_t i = 0; i < sizeof STARTS / sizeof *STARTS; i++) check_rows(&f, STARTS[i], STARTS[i] + 16, &sc);
+        }
+        wsource_scratch_deinit(&sc);
+        arena_deinit(&f.arena);
+    }
+}
+
+static void whole_parts_are_read_once(void **state) {
+    (void)state;
+    File f;
+    WeightScratch sc = {0};
+    file_gptq(&f, 256, 128);
+    for (uint32_t n = 0; n < 256; n += 16) check_rows(&f, n, n + 16, &sc);
+    assert_int_equal(f.n_calls, 3); /* qweight, scales, qzeros */
+    assert_int_equal(f.n_bytes, f.m.part[QPART_WEIGHT].n_bytes + f.m.part[QPART_SCALE].n_bytes + f.m.part[QPART_ZERO].n_bytes);
+    wsource_scratch_deinit(&sc);
+    arena_deinit(&f.arena);
+}
+
+static void rows_in_order_are_read_ahead(void **state) {
+    (void)state;
+    enum { N = 4096, K = 2048, STEP = 16 }; /* 16 MiB in steps of 64 KiB */
+    File f;
+    WeightScratch sc = {0};
+    file_floats(&f, N, K);
+    unsigned char *out = mem_alloc((size_t)STEP * K * 2);
+    assert_non_null(out);
+    for (uint32_t n = 0; n < N; n += STEP) {
+        Err err = {0};
+        if (!wsource_plain(&f.source, n, n + STEP, out, &sc, &err)) fail_msg("%s", err.msg);
+        assert_memory_equal(out, f.m.part[QPART_WEIGHT].data + (size_t)n * K * 2, (size_t)STEP * K * 2);
+    }
+    assert_true(f.n_calls <= 12); /* not 256 */
+    assert_int_equal(f.n_bytes, (size_t)N * K * 2);
+    assert_true(f.largest <= WSOURCE_AHEAD_BYTES);
+    mem_free(out);
+    wsource_scratch_deinit(&sc);
+    arena_deinit(&f.arena);
+}
+
+/* A thread that gets every fourth piece must not read the other threads' pieces too. */
+static void skipping_callers_are_not_read_ahead_for(void **state) {
+    (void)state;
+    enum { N = 1024, K = 512, STEP = 16 };
+    File f;
+    WeightScratch sc = {0};
+    file_floats(&f, N, K);
+    for (uint32_t n = 0; n < N; n += 4 * STEP) check_rows(&f, n, n + STEP, &sc);
+    assert_int_equal(f.n_bytes, (size_t)N / 4 * K * 2);
+    wsource_scratch_deinit(&sc);
+    arena_deinit(&f.arena);
+}
+
+static void another_source_is_not_mistaken(void **state) {
+    (void)state;
+    File f, g;
+    WeightScratch sc = {0};
+    file_floats(&f, 64, 32);
+    file_floats(&g, 64, 32);
+    for (size_t i = 0; i < g.m.part[QPART_WEIGHT].n_bytes; i++) ((uint8_t *)(uintptr_t)g.m.part[QPART_WEIGHT].data)[i] ^= 1;
+    check_rows(&f, 0, 16, &sc);
+    check_rows(&g, 0, 16, &sc);
+    check_rows(&f, 0, 16, &sc);
+    wsource_scratch_deinit(&sc);
+    arena_deinit(&f.arena);
+    arena_deinit(&g.arena);
+}
+
+static bool fetch_fails(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err) {
+    (void)part, (void)from, (void)n_bytes, (void)out;
+    int *left = ctx;
+    if ((*left)-- > 0) {
+        memset(out, 0, n_bytes);
+        return true;
+    }
+    return err_set(err, ERR_IO, "the disk is gone");
+}
+
+/* What a failed read left behind is not served later. */
+static void failed_reads_are_not_kept(void **state) {
+    (void)state;
+    File f;
+    Err err = {0};
+    WeightScratch sc = {0};
+    int left = 1;
+    float out[16 * 32];
+    file_floats(&f, 64, 32);
+    f.source.fetch = fetch_fails;
+    f.source.ctx = &left;
+    assert_true(wsource_f32(&f.source, 0, 16, out, &sc, &err));
+    assert_false(wsource_f32(&f.source, 32, 48, out, &sc, &err));
+    assert_int_equal(err.kind, ERR_IO);
+    assert_false(wsource_f32(&f.source, 32, 48, out, &sc, &err));
+    wsource_scratch_deinit(&sc);
+    arena_deinit(&f.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_order_gives_the_same_rows),
+        cmocka_unit_test(whole_parts_are_read_once),
+        cmocka_unit_test(rows_in_order_are_read_ahead),
+        cmocka_unit_test(skipping_callers_are_not_read_ahead_for),
+        cmocka_unit_test(another_source_is_not_mistaken),
+        cmocka_unit_test(failed_reads_are_not_kept),
+    };
+    return cmocka_run_group_tests_name("weight_source", tests, NULL, NULL);
+}
