@@ -11,9 +11,9 @@
 #include "chat/jinja_scope.h"
 
 enum {
-    COMPILE_MAX_OPS = 8 * 1000 * 1000,
-    COMPILE_MAX_BYTES = 256 << 20,
-    RENDER_MAX_BYTES = 1 << 30,
+    COMPILE_MAX_OPS = 250 * 1000, /* ten times what the largest published templates need */
+    COMPILE_MAX_BYTES = 64 << 20,
+    RENDER_MAX_BYTES = 512 << 20,
     CONTEXT_MAX_DEPTH = 512
 };
 

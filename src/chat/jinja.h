@@ -59,9 +59,10 @@ typedef struct JinjaOutput {
 } JinjaOutput;
 
 enum {
-    JINJA_MAX_SOURCE = 2 << 20, /* bytes of a template */
-    JINJA_MAX_OPS = 600 * 1000, /* under 100 ms; each byte of the context adds JINJA_OPS_PER_BYTE */
-    JINJA_OPS_PER_BYTE = 4,
+    JINJA_MAX_SOURCE = 1 << 20, /* bytes of a template */
+    JINJA_MAX_OPS =
+        400 * 1000, /* well under 100 ms; each byte of the context adds JINJA_OPS_PER_BYTE */
+    JINJA_OPS_PER_BYTE = 12,
     JINJA_MAX_OUTPUT = 64 << 20
 };
 

@@ -455,17 +455,27 @@ bool jint_format(JRun *r, JVal a, int base, bool upper, Str *out) {
     bool power_of_two = !(base & (base - 1));
     if (!power_of_two && bits > 14290) /* 4300 decimal digits */
         return jrun_fail(r, JEXC_VALUE, "an integer of %zu bits is too long to print", bits);
-    if (!jrun_spend(r, bits / 8 * (m.n + 1) / 64 + 1)) return false;
-    size_t room = bits / (base >= 8 ? 3 : 1) + 3;
+    /* As many digits at a time as one limb holds. */
+    uint32_t chunk = (uint32_t)base;
+    int n_chunk = 1;
+    while ((uint64_t)chunk * (uint64_t)base <= UINT32_MAX) {
+        chunk *= (uint32_t)base;
+        n_chunk++;
+    }
+    if (!jrun_spend(r, bits / (size_t)n_chunk * (m.n + 1) / 16 + bits / 64 + 1)) return false;
+    size_t room = bits / (base >= 8 ? 3 : 1) + (size_t)n_chunk + 3;
     char *text = jrun_alloc(r, room);
     uint32_t *z = limbs_new(r, m.n);
     if (!text || !z) return false;
     if (m.n) memcpy(z, m.limb, m.n * 4);
     size_t at = room, n = m.n;
     do {
-        uint32_t d = n ? limbs_div1(z, n, (uint32_t)base) : 0;
+        uint32_t rest = n ? limbs_div1(z, n, chunk) : 0;
         while (n && !z[n - 1]) n--;
-        text[--at] = (char)(d < 10 ? '0' + d : (upper ? 'A' : 'a') + d - 10);
+        for (int i = 0; i < n_chunk && (n || rest || i == 0); i++, rest /= (uint32_t)base) {
+            uint32_t d = rest % (uint32_t)base;
+            text[--at] = (char)(d < 10 ? '0' + d : (upper ? 'A' : 'a') + d - 10);
+        }
     } while (n);
     if (m.neg) text[--at] = '-';
     *out = (Str){text + at, room - at};

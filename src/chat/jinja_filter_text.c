@@ -48,6 +48,7 @@ static bool filter_title(JEval *e, JCall *c, JVal *out) {
             continue;
         }
         first = at;
+        if (!jrun_spend(r, 4)) return false;
         while (at < s->s.n) {
             size_t next = at;
             if (title_break(jstr_next(s->s, &next))) break;

@@ -66,7 +66,7 @@ static bool str_count(JEval *e, JCall *c, JVal *out) {
     }
     for (size_t at = 0; x->s.n && (at = str_find(part, x->s, at)) != STR_NPOS; at += x->s.n) {
         n++;
-        if (!jrun_spend(e->r, !(n & 15))) return false;
+        if (!jrun_spend(e->r, !(n & 3))) return false;
     }
     *out = jval_int(n);
     return true;

@@ -43,6 +43,7 @@ static bool sort_items(JRun *r, const JDict *d, JList **out) {
 /* The value as repr would print it with every dict sorted by key. */
 static bool sorted_copy(JRun *r, JVal v, int depth, JVal *out) {
     *out = v;
+    if (!jrun_spend(r, 1)) return false;
     if (depth > PRETTY_MAX_DEPTH)
         return jrun_fail(r, JEXC_LIMIT, "a value is nested too deeply to print");
     if (jval_is_seq(v)) {

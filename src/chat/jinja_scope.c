@@ -330,6 +330,7 @@ static bool collect_block(void *arg, JNode *n) {
     Pass *p = s->p;
     if (!jrun_spend(p->r, 1)) return !(s->failed = true);
     if (n->kind == JN_BLOCK) {
+        if (!jrun_spend(p->r, p->tree->n_blocks / 4)) return !(s->failed = true);
         for (size_t i = 0; i < p->tree->n_blocks; i++) {
             if (!str_eq(p->tree->blocks[i]->name, n->name)) continue;
             pass_fail(p, n, "block defined twice", n->name);

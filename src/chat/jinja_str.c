@@ -44,7 +44,7 @@ static void build_note(JRun *r, JBuild *b, bool user) {
 
 void jbuild_put(JRun *r, JBuild *b, Str s, bool user) {
     if (!s.n || !build_reserve(r, b, s.n)) return;
-    if (!jrun_spend_bytes(r, s.n)) {
+    if (!jrun_spend(r, s.n / JRUN_BYTES_PER_OP + !(++b->n_puts & 7))) {
         b->failed = true;
         return;
     }
@@ -85,11 +85,23 @@ void jbuild_fill(JRun *r, JBuild *b, const JStr *s, size_t times) {
         return;
     }
     if (!build_reserve(r, b, bytes)) return;
-    if (!jrun_spend(r, times / 16)) {
+    if (s->origin == JORIGIN_MIXED) {
+        for (size_t i = 0; i < times && !b->failed; i++) jbuild_put_jstr(r, b, s);
+        return;
+    }
+    if (!jrun_spend_bytes(r, bytes)) {
         b->failed = true;
         return;
     }
-    for (size_t i = 0; i < times && !b->failed; i++) jbuild_put_jstr(r, b, s);
+    char *to = b->p + b->n;
+    memcpy(to, s->s.p, s->s.n);
+    for (size_t done = s->s.n; done < bytes;) { /* what is there doubles */
+        size_t more = done < bytes - done ? done : bytes - done;
+        memcpy(to + done, to, more);
+        done += more;
+    }
+    b->n += bytes;
+    build_note(r, b, s->origin == JORIGIN_USER);
 }
 
 void jbuild_mark_user(JRun *r, JBuild *b) {

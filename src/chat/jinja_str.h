@@ -15,7 +15,8 @@ typedef struct JBuild {
     size_t n, cap, max; /* max 0: no limit but the arena's */
     JSeg *segs;
     size_t n_segs, cap_segs;
-    bool failed; /* the JRun has the error */
+    unsigned n_puts; /* small pieces cost too: one operation for every few */
+    bool failed;     /* the JRun has the error */
 } JBuild;
 
 void jbuild_put(JRun *r, JBuild *b, Str s, bool user);
