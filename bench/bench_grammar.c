@@ -12,25 +12,37 @@
 #include "sample/grammar/grammar_testkit.h"
 
 static const char *const schemas[][2] = {
-    {"tool call", "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"description\":\"City\"},\"unit\":{\"type\":\"string\","
-                  "\"enum\":[\"celsius\",\"fahrenheit\"]},\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":7}},\"required\":[\"city\"],"
+    {"tool call", "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\","
+                  "\"description\":\"City\"},\"unit\":{\"type\":\"string\","
+                  "\"enum\":[\"celsius\",\"fahrenheit\"]},\"days\":{\"type\":\"integer\","
+                  "\"minimum\":1,\"maximum\":7}},\"required\":[\"city\"],"
                   "\"additionalProperties\":false}"},
-    {"extraction", "{\"type\":\"object\",\"properties\":{\"people\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"name\":"
-                   "{\"type\":\"string\"},\"age\":{\"type\":[\"integer\",\"null\"]},\"email\":{\"type\":\"string\",\"format\":\"email\"},\"tags\":"
-                   "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":20}}},\"required\":[\"name\",\"age\"],"
-                   "\"additionalProperties\":false}},\"summary\":{\"type\":\"string\",\"maxLength\":200},\"when\":{\"type\":\"string\",\"format\":\"date-time\"}},"
+    {"extraction", "{\"type\":\"object\",\"properties\":{\"people\":{\"type\":\"array\",\"items\":{"
+                   "\"type\":\"object\",\"properties\":{\"name\":"
+                   "{\"type\":\"string\"},\"age\":{\"type\":[\"integer\",\"null\"]},\"email\":{"
+                   "\"type\":\"string\",\"format\":\"email\"},\"tags\":"
+                   "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":20}}},"
+                   "\"required\":[\"name\",\"age\"],"
+                   "\"additionalProperties\":false}},\"summary\":{\"type\":\"string\","
+                   "\"maxLength\":200},\"when\":{\"type\":\"string\",\"format\":\"date-time\"}},"
                    "\"required\":[\"people\",\"summary\"],\"additionalProperties\":false}"},
     {"any object", "{\"type\":\"object\"}"},
-    {"recursive", "{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"integer\"},\"name\":{\"type\":\"string\",\"pattern\":\"^[A-Z][a-z]+( [A-Z][a-z]+)*$\"},"
-                  "\"c\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/n\"}}},\"required\":[\"v\",\"c\"],\"additionalProperties\":false}},\"$ref\":\"#/$defs/n\"}"},
+    {"recursive",
+     "{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"integer\"},\"name\":"
+     "{\"type\":\"string\",\"pattern\":\"^[A-Z][a-z]+( [A-Z][a-z]+)*$\"},"
+     "\"c\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/"
+     "n\"}}},\"required\":[\"v\",\"c\"],\"additionalProperties\":false}},\"$ref\":\"#/$defs/n\"}"},
 };
 
 static const char *const json_gbnf =
-    "root ::= object\nvalue ::= object | array | string | number | (\"true\" | \"false\" | \"null\") ws\n"
+    "root ::= object\nvalue ::= object | array | string | number | (\"true\" | \"false\" | "
+    "\"null\") ws\n"
     "object ::= \"{\" ws (string \":\" ws value (\",\" ws string \":\" ws value)*)? \"}\" ws\n"
     "array ::= \"[\" ws (value (\",\" ws value)*)? \"]\" ws\n"
-    "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4}))* \"\\\"\" ws\n"
-    "number ::= (\"-\"? ([0-9] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws\n"
+    "string ::= \"\\\"\" ([^\"\\\\\\x7F\\x00-\\x1F] | \"\\\\\" ([\"\\\\bfnrt] | \"u\" "
+    "[0-9a-fA-F]{4}))* \"\\\"\" ws\n"
+    "number ::= (\"-\"? ([0-9] | [1-9] [0-9]{0,15})) (\".\" [0-9]+)? ([eE] [-+]? [0-9] "
+    "[1-9]{0,15})? ws\n"
     "ws ::= | \" \" | \"\\n\" [ \\t]{0,20}\n";
 
 static int u64_cmp(const void *a, const void *b) {
@@ -62,8 +74,11 @@ static void walks_time(const char *name, Grammar *g, uint64_t compile_ns, const 
     for (size_t i = 0; i < n; i++) sum += times[i];
     if (n) qsort(times, n, sizeof *times, u64_cmp);
     if (n)
-        printf("%-14s compile %7.2f ms   masks %6zu   median %7.2f us   mean %7.2f us   p99 %8.2f us   max %8.2f us %s\n", name, (double)compile_ns / 1e6, n,
-               (double)times[n / 2] / 1e3, (double)sum / (double)n / 1e3, (double)times[n * 99 / 100] / 1e3, (double)times[n - 1] / 1e3, err.msg);
+        printf("%-14s compile %7.2f ms   masks %6zu   median %7.2f us   mean %7.2f us   p99 %8.2f "
+               "us   max %8.2f us %s\n",
+               name, (double)compile_ns / 1e6, n, (double)times[n / 2] / 1e3,
+               (double)sum / (double)n / 1e3, (double)times[n * 99 / 100] / 1e3,
+               (double)times[n - 1] / 1e3, err.msg);
 }
 
 static int hex_digit(char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; }
@@ -76,7 +91,8 @@ static bool vocab_read(TestVocab *v, const char *path, Err *err) {
     Str rest = buf_str(&text), line;
     while (v->tokens && str_split(&rest, '\n', &line)) {
         char *bytes = arena_alloc(&v->arena, line.n / 2 + 1);
-        for (size_t i = 0; bytes && i < line.n / 2; i++) bytes[i] = (char)(hex_digit(line.p[2 * i]) * 16 + hex_digit(line.p[2 * i + 1]));
+        for (size_t i = 0; bytes && i < line.n / 2; i++)
+            bytes[i] = (char)(hex_digit(line.p[2 * i]) * 16 + hex_digit(line.p[2 * i + 1]));
         if (bytes && line.n) v->tokens[v->n++] = (Str){bytes, line.n / 2};
     }
     buf_deinit(&text);
@@ -88,13 +104,16 @@ int main(int argc, char **argv) {
     Err err = {0};
     TestVocab v = {0};
     uint64_t begin = os_now_ns();
-    if (!(argc > 1 ? vocab_read(&v, argv[1], &err) : testvocab_init(&v, 128000, 1, &err))) return fprintf(stderr, "%s\n", err.msg), 1;
-    printf("vocabulary of %u tokens in %.0f ms, one thread\n", v.n, (double)(os_now_ns() - begin) / 1e6);
+    if (!(argc > 1 ? vocab_read(&v, argv[1], &err) : testvocab_init(&v, 128000, 1, &err)))
+        return fprintf(stderr, "%s\n", err.msg), 1;
+    printf("vocabulary of %u tokens in %.0f ms, one thread\n", v.n,
+           (double)(os_now_ns() - begin) / 1e6);
     for (size_t i = 0; i <= sizeof schemas / sizeof schemas[0]; i++) {
         bool gbnf = i == sizeof schemas / sizeof schemas[0];
         Grammar *g;
         begin = os_now_ns();
-        bool ok = gbnf ? grammar_compile_gbnf(str_c(json_gbnf), NULL, &g, &err) : grammar_compile_schema(str_c(schemas[i][1]), NULL, &g, &err);
+        bool ok = gbnf ? grammar_compile_gbnf(str_c(json_gbnf), NULL, &g, &err)
+                       : grammar_compile_schema(str_c(schemas[i][1]), NULL, &g, &err);
         if (!ok) return fprintf(stderr, "%s\n", err.msg), 1;
         walks_time(gbnf ? "json.gbnf" : schemas[i][0], g, os_now_ns() - begin, &v);
         grammar_free(g);

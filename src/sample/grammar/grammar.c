@@ -41,7 +41,8 @@ static bool grammar_analyze(Grammar *g, GrammarWork *w) {
 
 bool grammar_finish(Grammar *g, GrammarWork *w, Grammar **out, Err *err) {
     bool ok = !w->failed && grammar_analyze(g, w) && machine_init(&g->machine, &g->ir, err);
-    if (ok && machine_start(&g->machine) == MACHINE_DEAD) ok = err_set(err, ERR_INPUT, "the grammar matches nothing");
+    if (ok && machine_start(&g->machine) == MACHINE_DEAD)
+        ok = err_set(err, ERR_INPUT, "the grammar matches nothing");
     if (!ok) {
         grammar_free(g);
         return false;
@@ -82,7 +83,8 @@ bool grammar_accepts(Grammar *g, Str text, bool *accepted, Err *err) {
     if (!s) return false;
     bool done = true;
     *accepted = true;
-    for (size_t at = 0; at < text.n && done && *accepted; at += 256) /* in pieces, so that memory is reclaimed between them */
+    for (size_t at = 0; at < text.n && done && *accepted;
+         at += 256) /* in pieces, so that memory is reclaimed between them */
         done = grammar_state_accept_bytes(s, str_slice(text, at, at + 256), accepted, err);
     if (done && *accepted) *accepted = grammar_state_may_end(s);
     grammar_state_free(s);

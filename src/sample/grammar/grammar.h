@@ -29,25 +29,30 @@ typedef struct GrammarLimits { /* zero fields mean the default */
     size_t max_run_bytes;      /* transitions and masks kept while running; 96 MiB */
 } GrammarLimits;
 
-bool grammar_compile_gbnf(Str text, const GrammarLimits *limits, Grammar **out, Err *err) MUST_CHECK;
-bool grammar_compile_schema(Str json, const GrammarLimits *limits, Grammar **out, Err *err) MUST_CHECK;
-bool grammar_compile_json_object(const GrammarLimits *limits, Grammar **out, Err *err) MUST_CHECK; /* any object */
-bool grammar_compile_regex(Str pattern, const GrammarLimits *limits, Grammar **out, Err *err) MUST_CHECK; /* whole output */
+bool grammar_compile_gbnf(Str text, const GrammarLimits *limits, Grammar **out,
+                          Err *err) MUST_CHECK;
+bool grammar_compile_schema(Str json, const GrammarLimits *limits, Grammar **out,
+                            Err *err) MUST_CHECK;
+bool grammar_compile_json_object(const GrammarLimits *limits, Grammar **out,
+                                 Err *err) MUST_CHECK; /* any object */
+bool grammar_compile_regex(Str pattern, const GrammarLimits *limits, Grammar **out,
+                           Err *err) MUST_CHECK; /* whole output */
 void grammar_free(Grammar *g);
-bool grammar_accepts(Grammar *g, Str text, bool *accepted, Err *err) MUST_CHECK; /* all of it, as a finished output */
+bool grammar_accepts(Grammar *g, Str text, bool *accepted,
+                     Err *err) MUST_CHECK; /* all of it, as a finished output */
 
 /* Lazy grammars: nothing is constrained until a trigger appears in the output; the grammar then has to match from the
  * trigger's first byte on (from the pattern's first group, if it has one). */
 typedef enum GrammarTriggerKind {
-    GRAMMAR_TRIGGER_TOKEN,   /* this token; its text is the grammar's first */
-    GRAMMAR_TRIGGER_WORD,    /* this text anywhere */
-    GRAMMAR_TRIGGER_PATTERN, /* a match of this regex anywhere in the output */
+    GRAMMAR_TRIGGER_TOKEN,       /* this token; its text is the grammar's first */
+    GRAMMAR_TRIGGER_WORD,        /* this text anywhere */
+    GRAMMAR_TRIGGER_PATTERN,     /* a match of this regex anywhere in the output */
     GRAMMAR_TRIGGER_PATTERN_FULL /* a match of this regex over the whole output so far */
 } GrammarTriggerKind;
 
 typedef struct GrammarTrigger {
     GrammarTriggerKind kind;
-    Str text;       /* word or pattern; copied */
+    Str text; /* word or pattern; copied */
     uint32_t token;
 } GrammarTrigger;
 
@@ -57,8 +62,10 @@ typedef struct GrammarLazy {
 } GrammarLazy;
 
 /* vocab NULL: bytes only (no masks, no tokens). lazy NULL or without triggers: constrained from the start. */
-GrammarState *grammar_state_new(Grammar *g, const GrammarVocab *vocab, const GrammarLazy *lazy, Err *err);
-GrammarState *grammar_state_clone(GrammarState *s, Err *err); /* can be rolled back no further than to here */
+GrammarState *grammar_state_new(Grammar *g, const GrammarVocab *vocab, const GrammarLazy *lazy,
+                                Err *err);
+GrammarState *grammar_state_clone(GrammarState *s,
+                                  Err *err); /* can be rolled back no further than to here */
 void grammar_state_free(GrammarState *s);
 
 enum { GRAMMAR_HISTORY = 256 }; /* tokens that can be rolled back */
@@ -66,10 +73,13 @@ enum { GRAMMAR_HISTORY = 256 }; /* tokens that can be rolled back */
 /* bits: grammar_vocab n_words words. All zero: nothing may follow (only end-of-text, if that is not in the vocabulary). */
 bool grammar_state_mask(GrammarState *s, uint64_t *bits, Err *err) MUST_CHECK;
 bool grammar_state_accept_token(GrammarState *s, uint32_t token, bool *ok, Err *err) MUST_CHECK;
-bool grammar_state_accept_bytes(GrammarState *s, Str bytes, bool *ok, Err *err) MUST_CHECK; /* counts as one token */
+bool grammar_state_accept_bytes(GrammarState *s, Str bytes, bool *ok,
+                                Err *err) MUST_CHECK; /* counts as one token */
 bool grammar_state_rollback(GrammarState *s, size_t n, Err *err) MUST_CHECK;
-bool grammar_state_is_active(const GrammarState *s); /* false: a lazy grammar whose trigger has not appeared */
-bool grammar_state_may_end(const GrammarState *s);   /* the output so far is complete (or the grammar is inactive) */
-bool grammar_state_is_done(const GrammarState *s);   /* complete, and nothing can be added */
+bool grammar_state_is_active(
+    const GrammarState *s); /* false: a lazy grammar whose trigger has not appeared */
+bool grammar_state_may_end(
+    const GrammarState *s); /* the output so far is complete (or the grammar is inactive) */
+bool grammar_state_is_done(const GrammarState *s); /* complete, and nothing can be added */
 
 #endif

@@ -23,20 +23,27 @@ static uint32_t copy_pos(Collect *c, uint32_t id) {
     Pos p = machine_pos(c->from, id);
     const Machine *m = c->from;
     switch ((PosKind)p.kind) {
-    case POS_LENGTH: p.a = copy_pos(c, p.a); break;
+    case POS_LENGTH:
+        p.a = copy_pos(c, p.a);
+        break;
     case POS_KEY:
         p.a = copy_words(c, &m->objects, &c->to->objects, p.a);
         p.b = copy_pos(c, p.b);
         break;
-    case POS_KEY_RETURN: p.a = copy_words(c, &m->objects, &c->to->objects, p.a); break;
-    case POS_MEMBER: p.b = copy_words(c, &m->objects, &c->to->objects, p.b); break;
+    case POS_KEY_RETURN:
+        p.a = copy_words(c, &m->objects, &c->to->objects, p.a);
+        break;
+    case POS_MEMBER:
+        p.b = copy_words(c, &m->objects, &c->to->objects, p.b);
+        break;
     case POS_OBJECT:
         if (!json_pos_names_form(p)) p.b = copy_words(c, &m->objects, &c->to->objects, p.b);
         break;
     case POS_ARRAY:
         if (!json_pos_names_form(p)) p.b = copy_words(c, &m->arrays, &c->to->arrays, p.b);
         break;
-    default: break;
+    default:
+        break;
     }
     return c->pos[id] = machine_intern_pos(c->to, p);
 }
@@ -81,7 +88,8 @@ bool machine_collect(Machine *m, uint32_t **states, size_t n, Err *err) {
     Machine fresh;
     if (m->failed) return err_set(err, ERR_LIMIT, "the grammar has failed before");
     if (!machine_init(&fresh, m->ir, err)) return false;
-    Collect c = {m, &fresh, mem_resize_array(NULL, m->positions.n, 4), mem_resize_array(NULL, m->stacks.n, 4)};
+    Collect c = {m, &fresh, mem_resize_array(NULL, m->positions.n, 4),
+                 mem_resize_array(NULL, m->stacks.n, 4)};
     uint32_t *ids = mem_resize_array(NULL, n, sizeof *ids);
     bool ok = c.pos && c.stack && ids;
     if (ok) {

@@ -10,11 +10,14 @@
 
 static bool builder_room(DfaBuilder *b) {
     if (b->n > b->w->max_states)
-        return work_fail(b->w, ERR_LIMIT, "an automaton of the grammar needs more than %u states", b->w->max_states);
+        return work_fail(b->w, ERR_LIMIT, "an automaton of the grammar needs more than %u states",
+                         b->w->max_states);
     if (b->n + 2 <= b->cap) return true;
     uint32_t cap = b->cap ? b->cap * 2 : 16;
-    uint32_t *edge_at = work_grow(b->w, b->edge_at, b->edge_at ? b->n + 1 : 0, cap + 1, sizeof *edge_at);
-    uint32_t *call_at = work_grow(b->w, b->call_at, b->call_at ? b->n + 1 : 0, cap + 1, sizeof *call_at);
+    uint32_t *edge_at =
+        work_grow(b->w, b->edge_at, b->edge_at ? b->n + 1 : 0, cap + 1, sizeof *edge_at);
+    uint32_t *call_at =
+        work_grow(b->w, b->call_at, b->call_at ? b->n + 1 : 0, cap + 1, sizeof *call_at);
     int32_t *label = work_grow(b->w, b->label, b->n, cap, sizeof *label);
     if (!edge_at || !call_at || !label) return false;
     b->edge_at = edge_at;
@@ -73,7 +76,8 @@ Dfa *dfabuild_finish(DfaBuilder *b, uint32_t start) {
     if (!builder_room(b)) return NULL;
     Dfa *d = work_new(b->w, Dfa);
     if (!d) return NULL;
-    *d = (Dfa){.n = b->n, .start = start, .edge_at = b->edge_at, .edges = b->edges, .label = b->label};
+    *d = (Dfa){
+        .n = b->n, .start = start, .edge_at = b->edge_at, .edges = b->edges, .label = b->label};
     if (b->n_calls) {
         d->call_at = b->call_at;
         d->calls = b->calls;
@@ -115,8 +119,10 @@ static bool live_mark(GrammarWork *w, const Dfa *d, const bool *rule_live, bool 
         for (uint32_t q = d->n; q-- > 0;) {
             if (live[q]) continue;
             bool on = d->label[q] >= 0;
-            for (uint32_t e = d->edge_at[q]; !on && e < d->edge_at[q + 1]; e++) on = live[d->edges[e].to];
-            for (uint32_t c = d->call_at ? d->call_at[q] : 0; !on && d->call_at && c < d->call_at[q + 1]; c++)
+            for (uint32_t e = d->edge_at[q]; !on && e < d->edge_at[q + 1]; e++)
+                on = live[d->edges[e].to];
+            for (uint32_t c = d->call_at ? d->call_at[q] : 0;
+                 !on && d->call_at && c < d->call_at[q + 1]; c++)
                 on = live[d->calls[c].to] && (!rule_live || rule_live[d->calls[c].rule]);
             if (on) live[q] = again = true;
         }
@@ -135,7 +141,8 @@ static bool call_kept(const DfaCall *c, const bool *live, const bool *rule_live)
 }
 
 /* Numbers the live states reachable from the start, breadth first. */
-static uint32_t reach_number(const Dfa *d, const bool *live, const bool *rule_live, uint32_t *number, uint32_t *order) {
+static uint32_t reach_number(const Dfa *d, const bool *live, const bool *rule_live,
+                             uint32_t *number, uint32_t *order) {
     uint32_t n = 0;
     for (uint32_t q = 0; q < d->n; q++) number[q] = DFA_DEAD;
     order[n] = d->start;
@@ -146,9 +153,11 @@ static uint32_t reach_number(const Dfa *d, const bool *live, const bool *rule_li
             uint32_t to = d->edges[e].to;
             if (live[to] && number[to] == DFA_DEAD) order[number[to] = n++] = to;
         }
-        for (uint32_t c = d->call_at ? d->call_at[q] : 0; d->call_at && c < d->call_at[q + 1]; c++) {
+        for (uint32_t c = d->call_at ? d->call_at[q] : 0; d->call_at && c < d->call_at[q + 1];
+             c++) {
             uint32_t to = d->calls[c].to;
-            if (call_kept(&d->calls[c], live, rule_live) && number[to] == DFA_DEAD) order[number[to] = n++] = to;
+            if (call_kept(&d->calls[c], live, rule_live) && number[to] == DFA_DEAD)
+                order[number[to] = n++] = to;
         }
     }
     return n;
@@ -170,9 +179,11 @@ Dfa *dfa_trim(GrammarWork *w, const Dfa *d, const bool *rule_live) {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t q = order[i];
         for (uint32_t e = d->edge_at[q]; e < d->edge_at[q + 1]; e++)
-            if (live[d->edges[e].to]) dfabuild_edge(&b, d->edges[e].lo, d->edges[e].hi, number[d->edges[e].to]);
+            if (live[d->edges[e].to])
+                dfabuild_edge(&b, d->edges[e].lo, d->edges[e].hi, number[d->edges[e].to]);
         for (uint32_t c = d->call_at ? d->call_at[q] : 0; d->call_at && c < d->call_at[q + 1]; c++)
-            if (call_kept(&d->calls[c], live, rule_live)) dfabuild_call(&b, d->calls[c].rule, number[d->calls[c].to]);
+            if (call_kept(&d->calls[c], live, rule_live))
+                dfabuild_call(&b, d->calls[c].rule, number[d->calls[c].to]);
         dfabuild_state(&b, d->label[q]);
     }
     return w->failed ? NULL : dfabuild_finish(&b, 0);
@@ -183,8 +194,8 @@ Dfa *dfa_trim(GrammarWork *w, const Dfa *d, const bool *rule_live) {
 enum { MINIMIZE_MAX_STATES = 4000 };
 
 /* One round of Moore's refinement: classes by (class, label, edges to classes). Returns the number of classes. */
-static uint32_t moore_round(GrammarWork *w, const Dfa *d, const uint32_t *class, uint32_t *next, WordTable *t,
-                            uint32_t *key) {
+static uint32_t moore_round(GrammarWork *w, const Dfa *d, const uint32_t *class, uint32_t *next,
+                            WordTable *t, uint32_t *key) {
     table_clear(t);
     for (uint32_t q = 0; q < d->n; q++) {
         uint32_t n = 0;
@@ -200,7 +211,8 @@ static uint32_t moore_round(GrammarWork *w, const Dfa *d, const uint32_t *class,
             key[n++] = to;
         }
         key[n++] = DFA_DEAD;
-        for (uint32_t c = d->call_at ? d->call_at[q] : 0; d->call_at && c < d->call_at[q + 1]; c++) {
+        for (uint32_t c = d->call_at ? d->call_at[q] : 0; d->call_at && c < d->call_at[q + 1];
+             c++) {
             key[n++] = d->calls[c].rule;
             key[n++] = class[d->calls[c].to];
         }

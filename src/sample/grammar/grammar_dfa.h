@@ -20,12 +20,12 @@ typedef struct DfaCall {
 } DfaCall;
 
 typedef struct Dfa {
-    uint32_t n, start;  /* n == 0: the empty language */
-    uint32_t *edge_at;  /* n + 1 */
-    DfaEdge *edges;     /* sorted within a state */
-    uint32_t *call_at;  /* n + 1; NULL without calls */
+    uint32_t n, start; /* n == 0: the empty language */
+    uint32_t *edge_at; /* n + 1 */
+    DfaEdge *edges;    /* sorted within a state */
+    uint32_t *call_at; /* n + 1; NULL without calls */
     DfaCall *calls;
-    int32_t *label;     /* -1: not accepting */
+    int32_t *label; /* -1: not accepting */
 } Dfa;
 
 /* Builds a Dfa state by state; states are finished in order. */
@@ -38,20 +38,24 @@ typedef struct DfaBuilder {
     int32_t *label;
 } DfaBuilder;
 
-bool dfabuild_edge(DfaBuilder *b, uint32_t lo, uint32_t hi, uint32_t to); /* ascending; adjacent equal targets merge */
+bool dfabuild_edge(DfaBuilder *b, uint32_t lo, uint32_t hi,
+                   uint32_t to); /* ascending; adjacent equal targets merge */
 bool dfabuild_call(DfaBuilder *b, uint32_t rule, uint32_t to);
 bool dfabuild_state(DfaBuilder *b, int32_t label); /* ends the current state */
 Dfa *dfabuild_finish(DfaBuilder *b, uint32_t start);
 
 uint32_t dfa_next(const Dfa *d, uint32_t q, uint32_t cp); /* DFA_DEAD if none */
-Dfa *dfa_trim(GrammarWork *w, const Dfa *d, const bool *rule_live); /* rule_live NULL: calls count as live */
-bool dfa_is_productive(GrammarWork *w, const Dfa *d, const bool *rule_live); /* can it finish, given those rules can */
+Dfa *dfa_trim(GrammarWork *w, const Dfa *d,
+              const bool *rule_live); /* rule_live NULL: calls count as live */
+bool dfa_is_productive(GrammarWork *w, const Dfa *d,
+                       const bool *rule_live); /* can it finish, given those rules can */
 Dfa *dfa_minimize(GrammarWork *w, const Dfa *d);
 Dfa *dfa_empty(GrammarWork *w);
-Dfa *dfa_any(GrammarWork *w);                       /* every string */
+Dfa *dfa_any(GrammarWork *w);                                /* every string */
 Dfa *dfa_length(GrammarWork *w, uint64_t min, uint64_t max); /* UINT64_MAX: no maximum */
-Dfa *dfa_words(GrammarWork *w, const Str *words, size_t n, bool rest); /* label = index; rest: others get label n */
-Dfa *dfa_not(GrammarWork *w, const Dfa *d);          /* label 0; calls not allowed */
+Dfa *dfa_words(GrammarWork *w, const Str *words, size_t n,
+               bool rest);                  /* label = index; rest: others get label n */
+Dfa *dfa_not(GrammarWork *w, const Dfa *d); /* label 0; calls not allowed */
 Dfa *dfa_and(GrammarWork *w, const Dfa *a, const Dfa *b); /* label of a */
 Dfa *dfa_or(GrammarWork *w, const Dfa *a, const Dfa *b);  /* label 0 */
 bool dfa_is_finite(GrammarWork *w, const Dfa *d);

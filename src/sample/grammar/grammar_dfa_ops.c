@@ -17,8 +17,10 @@ Dfa *dfa_length(GrammarWork *w, uint64_t min, uint64_t max) {
     if (min > max) return dfa_empty(w);
     uint64_t last = max == UINT64_MAX ? min : max;
     if (last >= w->max_states) {
-        work_fail(w, ERR_LIMIT, "a length of %llu is above the limit of %u where it has to be counted state by state",
-                  (unsigned long long)last, w->max_states - 1);
+        work_fail(
+            w, ERR_LIMIT,
+            "a length of %llu is above the limit of %u where it has to be counted state by state",
+            (unsigned long long)last, w->max_states - 1);
         return NULL;
     }
     DfaBuilder b = {.w = w};
@@ -38,7 +40,7 @@ typedef struct Trie {
     struct TrieNode {
         uint32_t child, sibling, cp; /* children sorted by cp; 0 = none */
         int32_t word;
-    } *nodes;
+    } * nodes;
     uint32_t n, cap;
 } Trie;
 
@@ -64,7 +66,8 @@ static uint32_t trie_step(GrammarWork *w, Trie *t, uint32_t at, uint32_t cp) {
     return t->n++;
 }
 
-static bool trie_state(DfaBuilder *b, const Trie *t, uint32_t at, bool rest, uint32_t sink, int32_t rest_label) {
+static bool trie_state(DfaBuilder *b, const Trie *t, uint32_t at, bool rest, uint32_t sink,
+                       int32_t rest_label) {
     uint32_t from = 0;
     for (uint32_t c = t->nodes[at].child; c; c = t->nodes[c].sibling) {
         uint32_t cp = t->nodes[c].cp;
@@ -83,7 +86,8 @@ Dfa *dfa_words(GrammarWork *w, const Str *words, size_t n, bool rest) {
     t.nodes[0].word = -1;
     for (size_t i = 0; i < n; i++) {
         uint32_t node = 0;
-        bool bad = false; /* a lone surrogate (WTF-8 from the JSON reader): no valid UTF-8 text can spell it */
+        bool bad =
+            false; /* a lone surrogate (WTF-8 from the JSON reader): no valid UTF-8 text can spell it */
         for (size_t at = 0; at < words[i].n && !bad;) {
             uint32_t cp = utf8_next(words[i], &at);
             if ((bad = cp == UTF8_BAD)) break;
@@ -142,11 +146,14 @@ static bool product_edge(Product *p, uint32_t lo, uint32_t hi, uint32_t ta, uint
 /* Walks the two sorted edge lists together, interval by interval. */
 static bool product_edges(Product *p, uint32_t qa, uint32_t qb) {
     const Dfa *a = p->a, *b = p->b;
-    uint32_t i = qa == DFA_DEAD ? 0 : a->edge_at[qa], i_end = qa == DFA_DEAD ? 0 : a->edge_at[qa + 1];
-    uint32_t j = qb == DFA_DEAD ? 0 : b->edge_at[qb], j_end = qb == DFA_DEAD ? 0 : b->edge_at[qb + 1];
+    uint32_t i = qa == DFA_DEAD ? 0 : a->edge_at[qa],
+             i_end = qa == DFA_DEAD ? 0 : a->edge_at[qa + 1];
+    uint32_t j = qb == DFA_DEAD ? 0 : b->edge_at[qb],
+             j_end = qb == DFA_DEAD ? 0 : b->edge_at[qb + 1];
     uint32_t from = 0;
     while (i < i_end || j < j_end) {
-        uint32_t lo_a = i < i_end ? a->edges[i].lo : UINT32_MAX, lo_b = j < j_end ? b->edges[j].lo : UINT32_MAX;
+        uint32_t lo_a = i < i_end ? a->edges[i].lo : UINT32_MAX,
+                 lo_b = j < j_end ? b->edges[j].lo : UINT32_MAX;
         uint32_t lo = lo_a < lo_b ? lo_a : lo_b;
         if (from < lo) from = lo;
         bool in_a = i < i_end && lo_a <= from, in_b = j < j_end && lo_b <= from;
@@ -155,7 +162,8 @@ static bool product_edges(Product *p, uint32_t qa, uint32_t qb) {
         if (in_b && b->edges[j].hi < hi) hi = b->edges[j].hi;
         if (!in_a && i < i_end && lo_a - 1 < hi) hi = lo_a - 1;
         if (!in_b && j < j_end && lo_b - 1 < hi) hi = lo_b - 1;
-        if (!product_edge(p, from, hi, in_a ? a->edges[i].to : DFA_DEAD, in_b ? b->edges[j].to : DFA_DEAD))
+        if (!product_edge(p, from, hi, in_a ? a->edges[i].to : DFA_DEAD,
+                          in_b ? b->edges[j].to : DFA_DEAD))
             return false;
         if (in_a && a->edges[i].hi == hi) i++;
         if (in_b && b->edges[j].hi == hi) j++;
@@ -188,7 +196,8 @@ static Dfa *product_run(Product *p) {
     for (uint32_t q = 0; q < p->states.n; q++) {
         uint32_t qa = table_key(&p->states, q)[0], qb = table_key(&p->states, q)[1];
         int32_t label;
-        if (!product_edges(p, qa, qb) || !product_label(p, qa, qb, &label) || !dfabuild_state(&p->out, label))
+        if (!product_edges(p, qa, qb) || !product_label(p, qa, qb, &label) ||
+            !dfabuild_state(&p->out, label))
             return NULL;
     }
     return dfa_minimize(p->w, dfabuild_finish(&p->out, 0));
@@ -229,7 +238,8 @@ bool dfa_is_finite(GrammarWork *w, const Dfa *d) {
         for (uint32_t q = d->n; q-- > 0;) {
             if (open[q]) continue;
             bool wait = false;
-            for (uint32_t e = d->edge_at[q]; e < d->edge_at[q + 1] && !wait; e++) wait = !open[d->edges[e].to];
+            for (uint32_t e = d->edge_at[q]; e < d->edge_at[q + 1] && !wait; e++)
+                wait = !open[d->edges[e].to];
             if (!wait) open[q] = 1, n_done++;
         }
         if (n_done == d->n) return true;

@@ -15,7 +15,9 @@
 /* Leap seconds only exist at 23:59:60 UTC; which local time that is depends on the offset, so only Z and whole-hour zero
  * offsets may show one. */
 #define OFFSET "([zZ]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-#define TIME "(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,20})?" OFFSET "|23:59:60(\\.[0-9]{1,20})?([zZ]|[+-]00:00))"
+#define TIME                                                                                       \
+    "(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,20})?" OFFSET                            \
+    "|23:59:60(\\.[0-9]{1,20})?([zZ]|[+-]00:00))"
 /* ISO 8601 durations as RFC 3339 appendix A has them: units in order, no gaps in between; weeks alone. */
 #define DUR_TIME "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S)"
 #define DUR_DATE "([0-9]+D|[0-9]+M([0-9]+D)?|[0-9]+Y([0-9]+M([0-9]+D)?)?)"
@@ -24,12 +26,15 @@
 #define IPV4 OCTET "(\\." OCTET "){3}"
 #define H16 "[0-9a-fA-F]{1,4}"
 #define LS32 "(" H16 ":" H16 "|" IPV4 ")"
-#define IPV6                                                                                                             \
-    "((" H16 ":){6}" LS32 "|::(" H16 ":){5}" LS32 "|(" H16 ")?::(" H16 ":){4}" LS32 "|((" H16 ":){0,1}" H16 ")?::(" H16   \
-    ":){3}" LS32 "|((" H16 ":){0,2}" H16 ")?::(" H16 ":){2}" LS32 "|((" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|((" H16   \
-    ":){0,4}" H16 ")?::" LS32 "|((" H16 ":){0,5}" H16 ")?::" H16 "|((" H16 ":){0,6}" H16 ")?::)"
+#define IPV6                                                                                       \
+    "((" H16 ":){6}" LS32 "|::(" H16 ":){5}" LS32 "|(" H16 ")?::(" H16 ":){4}" LS32 "|((" H16      \
+    ":){0,1}" H16 ")?::(" H16 ":){3}" LS32 "|((" H16 ":){0,2}" H16 ")?::(" H16 ":){2}" LS32        \
+    "|((" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|((" H16 ":){0,4}" H16 ")?::" LS32 "|((" H16      \
+    ":){0,5}" H16 ")?::" H16 "|((" H16 ":){0,6}" H16 ")?::)"
 /* Labels with "--" in third place are encoded (xn--): which of those are valid is not regular, so none is written. */
-#define HOST_LABEL "([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]?[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]([A-Za-z0-9][A-Za-z0-9-]|-[A-Za-z0-9])([A-Za-z0-9-]{0,58}[A-Za-z0-9])?)"
+#define HOST_LABEL                                                                                 \
+    "([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]?[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]([A-Za-z0-9][A-Za-"   \
+    "z0-9-]|-[A-Za-z0-9])([A-Za-z0-9-]{0,58}[A-Za-z0-9])?)"
 #define HOSTNAME HOST_LABEL "(\\." HOST_LABEL ")*"
 #define ATEXT "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 /* The limit of 63 characters a label is left to the mail system: it would cost a state per character. */
@@ -37,20 +42,23 @@
 #define EMAIL_DOMAIN "@(" MAIL_LABEL "(\\." MAIL_LABEL ")*|\\[" IPV4 "\\]|\\[IPv6:" IPV6 "\\])"
 #define EMAIL "(" ATEXT "+(\\." ATEXT "+)*|\"([ !#-\\[\\]-~]|\\\\[ -~])*\")" EMAIL_DOMAIN
 #define UTEXT "[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\u{80}-\\u{10FFFF}-]"
-#define ULABEL "[A-Za-z0-9\\u{A1}-\\u{10FFFF}]([A-Za-z0-9\\u{A1}-\\u{10FFFF}-]*[A-Za-z0-9\\u{A1}-\\u{10FFFF}])?"
+#define ULABEL                                                                                     \
+    "[A-Za-z0-9\\u{A1}-\\u{10FFFF}]([A-Za-z0-9\\u{A1}-\\u{10FFFF}-]*[A-Za-z0-9\\u{A1}-\\u{10FFFF}" \
+    "])?"
 #define IDN_EMAIL UTEXT "+(\\." UTEXT "+)*@" ULABEL "(\\." ULABEL ")*"
 /* RFC 3986 and 3987; the latter adds characters above ASCII to the unreserved ones. */
 #define PCT "%[0-9A-Fa-f]{2}"
-#define URI_WITH(U, REF)                                                                                                 \
-    "(" REF "(//(([" U "!$&'()*+,;=:]|" PCT ")*@)?(\\[(" IPV6 "|[vV][0-9A-Fa-f]+\\.[" U "!$&'()*+,;=:]+)\\]|([" U        \
-    "!$&'()*+,;=]|" PCT ")*)(:[0-9]*)?(/([" U "!$&'()*+,;=:@]|" PCT ")*)*|/(([" U "!$&'()*+,;=:@]|" PCT ")+(/([" U         \
-    "!$&'()*+,;=:@]|" PCT ")*)*)?|"
+#define URI_WITH(U, REF)                                                                           \
+    "(" REF "(//(([" U "!$&'()*+,;=:]|" PCT ")*@)?(\\[(" IPV6 "|[vV][0-9A-Fa-f]+\\.[" U            \
+    "!$&'()*+,;=:]+)\\]|([" U "!$&'()*+,;=]|" PCT ")*)(:[0-9]*)?(/([" U "!$&'()*+,;=:@]|" PCT      \
+    ")*)*|/(([" U "!$&'()*+,;=:@]|" PCT ")+(/([" U "!$&'()*+,;=:@]|" PCT ")*)*)?|"
 #define URI_TAIL(U) "(\\?([" U "!$&'()*+,;=:@/?]|" PCT ")*)?(#([" U "!$&'()*+,;=:@/?]|" PCT ")*)?)"
 #define SCHEME "[A-Za-z][A-Za-z0-9+.-]*:"
 #define ROOTLESS(U) "(([" U "!$&'()*+,;=:@]|" PCT ")+(/([" U "!$&'()*+,;=:@]|" PCT ")*)*)?)"
 #define NOSCHEME(U) "(([" U "!$&'()*+,;=@]|" PCT ")+(/([" U "!$&'()*+,;=:@]|" PCT ")*)*)?)"
 #define ASCII_U "A-Za-z0-9._~\\-"
-#define IRI_U "A-Za-z0-9._~\\u{A0}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFEF}\\u{10000}-\\u{EFFFD}\\-"
+#define IRI_U                                                                                      \
+    "A-Za-z0-9._~\\u{A0}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFEF}\\u{10000}-\\u{EFFFD}\\-"
 #define URI(U) URI_WITH(U, SCHEME) ROOTLESS(U) URI_TAIL(U)
 #define RELATIVE(U) URI_WITH(U, "") NOSCHEME(U) URI_TAIL(U)
 #define TEMPLATE_NAME "([A-Za-z0-9_]|" PCT ")(\\.?([A-Za-z0-9_]|" PCT "))*"
@@ -76,7 +84,8 @@ static const struct {
     {"iri", FORMAT_STRING, URI(IRI_U)},
     {"iri-reference", FORMAT_STRING, "(" URI(IRI_U) "|" RELATIVE(IRI_U) ")"},
     {"uri-template", FORMAT_STRING,
-     "([!#$&-;=?-\\[\\]_a-z~\\u{A0}-\\u{10FFFF}]|" PCT "|\\{[+#./;?&=,!@|]?" TEMPLATE_VAR "(," TEMPLATE_VAR ")*\\})*"},
+     "([!#$&-;=?-\\[\\]_a-z~\\u{A0}-\\u{10FFFF}]|" PCT "|\\{[+#./;?&=,!@|]?" TEMPLATE_VAR
+     "(," TEMPLATE_VAR ")*\\})*"},
     {"json-pointer", FORMAT_STRING, "(/([^~/]|~[01])*)*"},
     {"relative-json-pointer", FORMAT_STRING, "(0|[1-9][0-9]*)(#|(/([^~/]|~[01])*)*)"},
     {"int32", FORMAT_INT32, NULL},
@@ -97,7 +106,8 @@ FormatKind format_find(GrammarWork *w, Str name, Dfa **dfa) {
     *dfa = NULL;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (!str_eqc(name, formats[i].name)) continue;
-        if (formats[i].kind == FORMAT_STRING) *dfa = regex_dfa(w, str_c(formats[i].pattern), REGEX_WHOLE);
+        if (formats[i].kind == FORMAT_STRING)
+            *dfa = regex_dfa(w, str_c(formats[i].pattern), REGEX_WHOLE);
         return formats[i].kind;
     }
     return FORMAT_UNKNOWN;

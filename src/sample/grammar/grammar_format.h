@@ -15,6 +15,6 @@ typedef enum FormatKind {
 } FormatKind;
 
 FormatKind format_find(GrammarWork *w, Str name, Dfa **dfa); /* *dfa NULL with w->failed on error */
-void format_names(char *out, size_t n); /* the enforced ones, for messages */
+void format_names(char *out, size_t n);                      /* the enforced ones, for messages */
 
 #endif

@@ -9,7 +9,8 @@ static Fid node_intern(Formulas *f, const uint32_t *key, uint32_t n) {
     bool fresh;
     if (!work_spend(f->w, n)) return F_ERROR;
     if (f->nodes.n > FORMULA_MAX_NODES) {
-        work_fail(f->w, ERR_LIMIT, "the schema is too complex: more than %d subformulas", FORMULA_MAX_NODES);
+        work_fail(f->w, ERR_LIMIT, "the schema is too complex: more than %d subformulas",
+                  FORMULA_MAX_NODES);
         return F_ERROR;
     }
     uint32_t id = table_intern(&f->nodes, key, n, &fresh);
@@ -19,20 +20,24 @@ static Fid node_intern(Formulas *f, const uint32_t *key, uint32_t n) {
 
 bool formulas_init(Formulas *f, GrammarWork *w) {
     *f = (Formulas){.w = w};
-    return node_intern(f, (uint32_t[]){FK_CONST, 0}, 2) == F_NEVER && node_intern(f, (uint32_t[]){FK_CONST, 1}, 2) == F_ALWAYS;
+    return node_intern(f, (uint32_t[]){FK_CONST, 0}, 2) == F_NEVER &&
+           node_intern(f, (uint32_t[]){FK_CONST, 1}, 2) == F_ALWAYS;
 }
 
 void formulas_deinit(Formulas *f) { table_deinit(&f->nodes); }
 
 FKind formula_kind(const Formulas *f, Fid x) { return (FKind)table_key(&f->nodes, x)[0]; }
 uint32_t formula_n(const Formulas *f, Fid x) { return table_len(&f->nodes, x) - 1; }
-uint32_t formula_kid(const Formulas *f, Fid x, uint32_t i) { return table_key(&f->nodes, x)[1 + i]; }
+uint32_t formula_kid(const Formulas *f, Fid x, uint32_t i) {
+    return table_key(&f->nodes, x)[1 + i];
+}
 const Atom *formula_atom_of(const Formulas *f, Fid x) { return &f->atoms[formula_kid(f, x, 0)]; }
 
 static bool atom_same(const Atom *a, const Atom *b) {
-    return a->kind == b->kind && a->mask == b->mask && a->index == b->index && a->min == b->min && a->max == b->max &&
-           a->values == b->values && a->n_values == b->n_values && a->dfa == b->dfa && str_eq(a->key, b->key) &&
-           a->goal == b->goal && a->of == b->of && a->but == b->but;
+    return a->kind == b->kind && a->mask == b->mask && a->index == b->index && a->min == b->min &&
+           a->max == b->max && a->values == b->values && a->n_values == b->n_values &&
+           a->dfa == b->dfa && str_eq(a->key, b->key) && a->goal == b->goal && a->of == b->of &&
+           a->but == b->but;
 }
 
 Fid formula_atom(Formulas *f, Atom a) {
@@ -52,7 +57,9 @@ Fid formula_atom(Formulas *f, Atom a) {
     return node_intern(f, (uint32_t[]){FK_ATOM, f->n_atoms++}, 2);
 }
 
-Fid formula_schema(Formulas *f, uint32_t schema) { return node_intern(f, (uint32_t[]){FK_SCHEMA, schema}, 2); }
+Fid formula_schema(Formulas *f, uint32_t schema) {
+    return node_intern(f, (uint32_t[]){FK_SCHEMA, schema}, 2);
+}
 
 Fid formula_not(Formulas *f, Fid x) {
     if (x == F_ERROR) return x;

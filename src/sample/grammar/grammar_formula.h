@@ -28,26 +28,27 @@ typedef enum TypeBit {
 } TypeBit;
 
 typedef enum AtomKind {
-    ATOM_TYPE,        /* a: mask of TypeBit */
-    ATOM_ENUM,        /* values[0..n) */
-    ATOM_STRING,      /* dfa */
-    ATOM_LENGTH,      /* min..max code points */
-    ATOM_NUMBER,      /* dfa over plain decimal numbers */
-    ATOM_COUNT_ITEMS, /* min..max */
-    ATOM_ITEM,        /* element `index`, if there, satisfies goal */
-    ATOM_ITEMS,       /* elements from `index` on satisfy goal */
-    ATOM_CONTAINS,    /* min..max of the elements from `index` on satisfy goal */
-    ATOM_UNIQUE,      /* elements differ */
+    ATOM_TYPE,          /* a: mask of TypeBit */
+    ATOM_ENUM,          /* values[0..n) */
+    ATOM_STRING,        /* dfa */
+    ATOM_LENGTH,        /* min..max code points */
+    ATOM_NUMBER,        /* dfa over plain decimal numbers */
+    ATOM_COUNT_ITEMS,   /* min..max */
+    ATOM_ITEM,          /* element `index`, if there, satisfies goal */
+    ATOM_ITEMS,         /* elements from `index` on satisfy goal */
+    ATOM_CONTAINS,      /* min..max of the elements from `index` on satisfy goal */
+    ATOM_UNIQUE,        /* elements differ */
     ATOM_COUNT_MEMBERS, /* min..max */
-    ATOM_REQUIRED,    /* key is there */
-    ATOM_KEY,         /* member key, if there, satisfies goal */
-    ATOM_PATTERN,     /* members whose name is in dfa satisfy goal */
-    ATOM_REST,        /* members that none of `but` covers satisfy goal */
-    ATOM_NAMES,       /* names are in dfa */
-    ATOM_EXISTS,      /* some member that atom `of` covers (PATTERN, REST; NAMES: violates) satisfies goal */
+    ATOM_REQUIRED,      /* key is there */
+    ATOM_KEY,           /* member key, if there, satisfies goal */
+    ATOM_PATTERN,       /* members whose name is in dfa satisfy goal */
+    ATOM_REST,          /* members that none of `but` covers satisfy goal */
+    ATOM_NAMES,         /* names are in dfa */
+    ATOM_EXISTS, /* some member that atom `of` covers (PATTERN, REST; NAMES: violates) satisfies goal */
 } AtomKind;
 
-typedef struct KeyCover { /* names spelled and patterns, as additionalProperties sees its neighbours */
+typedef struct
+    KeyCover { /* names spelled and patterns, as additionalProperties sees its neighbours */
     const Str *keys;
     const Dfa **patterns;
     uint32_t n_keys, n_patterns;
@@ -83,8 +84,9 @@ Fid formula_and(Formulas *f, Fid a, Fid b);
 Fid formula_or(Formulas *f, Fid a, Fid b);
 Fid formula_all(Formulas *f, FKind and_or, const Fid *kids, uint32_t n);
 FKind formula_kind(const Formulas *f, Fid x);
-uint32_t formula_n(const Formulas *f, Fid x);             /* kids of AND, OR */
-uint32_t formula_kid(const Formulas *f, Fid x, uint32_t i); /* of AND, OR, NOT; atom or schema number */
-const Atom *formula_atom_of(const Formulas *f, Fid x);    /* of an FK_ATOM */
+uint32_t formula_n(const Formulas *f, Fid x); /* kids of AND, OR */
+uint32_t formula_kid(const Formulas *f, Fid x,
+                     uint32_t i);                      /* of AND, OR, NOT; atom or schema number */
+const Atom *formula_atom_of(const Formulas *f, Fid x); /* of an FK_ATOM */
 
 #endif

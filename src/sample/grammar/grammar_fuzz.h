@@ -7,8 +7,11 @@
 #include "json/json.h"
 #include "sample/grammar/grammar_testkit.h"
 
-static const GrammarLimits fuzz_limits = {
-    .max_text_bytes = 20000, .max_compile_bytes = 24 << 20, .max_operations = 3000000, .max_states = 3000, .max_run_bytes = 16 << 20};
+static const GrammarLimits fuzz_limits = {.max_text_bytes = 20000,
+                                          .max_compile_bytes = 24 << 20,
+                                          .max_operations = 3000000,
+                                          .max_states = 3000,
+                                          .max_run_bytes = 16 << 20};
 
 static inline void fuzz_split(const uint8_t *data, size_t size, Str *grammar, Str *output) {
     Str all = {(const char *)data, size};

@@ -41,14 +41,17 @@ static bool bad(Gbnf *p, ErrKind kind, const char *what) {
 
 static char peek(const Gbnf *p) { return p->at < p->s.n ? p->s.p[p->at] : 0; }
 static bool at_end(const Gbnf *p) { return p->at >= p->s.n; }
-static bool looking_at(const Gbnf *p, const char *z) { return str_starts(str_from(p->s, p->at), str_c(z)); }
+static bool looking_at(const Gbnf *p, const char *z) {
+    return str_starts(str_from(p->s, p->at), str_c(z));
+}
 
 /* Blanks and comments; line ends too if allowed. */
 static void skip_space(Gbnf *p, bool lines) {
     for (; !at_end(p); p->at++) {
         char c = peek(p);
         if (c == '#')
-            while (p->at + 1 < p->s.n && p->s.p[p->at + 1] != '\n' && p->s.p[p->at + 1] != '\r') p->at++;
+            while (p->at + 1 < p->s.n && p->s.p[p->at + 1] != '\n' && p->s.p[p->at + 1] != '\r')
+                p->at++;
         else if (c != ' ' && c != '\t' && !(lines && (c == '\n' || c == '\r')))
             break;
     }
@@ -57,7 +60,8 @@ static void skip_space(Gbnf *p, bool lines) {
 /* ---- names ---- */
 
 static bool is_name_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
 }
 
 static Str take_name(Gbnf *p) {
@@ -78,7 +82,8 @@ static bool rule_named(Gbnf *p, Str name, uint32_t *out) {
         p->rules = rules;
         p->cap = cap;
     }
-    if (!map_put(&p->names, name, p->n)) return work_fail(p->w, ERR_NOMEM, "out of memory for a grammar");
+    if (!map_put(&p->names, name, p->n))
+        return work_fail(p->w, ERR_NOMEM, "out of memory for a grammar");
     p->rules[p->n] = (Rule){.name = name};
     *out = p->n++;
     return true;
@@ -90,11 +95,16 @@ static bool take_hex(Gbnf *p, int n, uint32_t *cp) {
     uint32_t v = 0;
     for (int i = 0; i < n; i++, p->at++) {
         char c = peek(p);
-        uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a' + 10) : 99;
-        if (digit == 99) return bad(p, ERR_INPUT, "a bad hexadecimal escape, \\xHH, \\uHHHH or \\UHHHHHHHH is accepted");
+        uint32_t digit = c >= '0' && c <= '9'                 ? (uint32_t)(c - '0')
+                         : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a' + 10)
+                                                              : 99;
+        if (digit == 99)
+            return bad(p, ERR_INPUT,
+                       "a bad hexadecimal escape, \\xHH, \\uHHHH or \\UHHHHHHHH is accepted");
         v = v << 4 | digit;
     }
-    if (v > SET_MAX_CP || (v >= 0xD800 && v <= 0xDFFF)) return bad(p, ERR_INPUT, "an escape that is not a Unicode character");
+    if (v > SET_MAX_CP || (v >= 0xD800 && v <= 0xDFFF))
+        return bad(p, ERR_INPUT, "an escape that is not a Unicode character");
     *cp = v;
     return true;
 }
@@ -109,14 +119,35 @@ static bool take_char(Gbnf *p, uint32_t *cp) {
     if (at_end(p)) return bad(p, ERR_INPUT, "a backslash at the end");
     p->at++;
     switch (c) {
-    case 'x': return take_hex(p, 2, cp);
-    case 'u': return take_hex(p, 4, cp);
-    case 'U': return take_hex(p, 8, cp);
-    case 't': *cp = '\t'; return true;
-    case 'r': *cp = '\r'; return true;
-    case 'n': *cp = '\n'; return true;
-    case '\\': case '"': case '[': case ']': case '-': case '^': case '\'': case '/': *cp = (uint32_t)c; return true;
-    default: return bad(p, ERR_INPUT, "an unknown escape, \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\x \\u \\U are accepted");
+    case 'x':
+        return take_hex(p, 2, cp);
+    case 'u':
+        return take_hex(p, 4, cp);
+    case 'U':
+        return take_hex(p, 8, cp);
+    case 't':
+        *cp = '\t';
+        return true;
+    case 'r':
+        *cp = '\r';
+        return true;
+    case 'n':
+        *cp = '\n';
+        return true;
+    case '\\':
+    case '"':
+    case '[':
+    case ']':
+    case '-':
+    case '^':
+    case '\'':
+    case '/':
+        *cp = (uint32_t)c;
+        return true;
+    default:
+        return bad(
+            p, ERR_INPUT,
+            "an unknown escape, \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\x \\u \\U are accepted");
     }
 }
 
@@ -142,7 +173,8 @@ static Re *parse_class(Gbnf *p) {
         if (peek(p) == '-' && p->at + 1 < p->s.n && p->s.p[p->at + 1] != ']') {
             p->at++;
             if (!take_char(p, &hi)) return NULL;
-            if (hi < lo) return bad(p, ERR_INPUT, "a character range whose end is below its begin"), NULL;
+            if (hi < lo)
+                return bad(p, ERR_INPUT, "a character range whose end is below its begin"), NULL;
         }
         if (!cpset_add(p->w, &set, lo, hi)) return NULL;
     }
@@ -160,7 +192,9 @@ static Re *parse_token(Gbnf *p, bool negate) {
     size_t end = str_find_char(p->s, ']', p->at);
     if (!looking_at(p, "<[") || end == STR_NPOS || end + 1 >= p->s.n || p->s.p[end + 1] != '>' ||
         !str_to_u64(str_slice(p->s, p->at + 2, end), &id) || id > SET_TOKEN_MAX - SET_TOKEN_BASE)
-        return bad(p, ERR_UNSUPPORTED, "a token is written <[id]>; tokens by text are not supported"), NULL;
+        return bad(p, ERR_UNSUPPORTED,
+                   "a token is written <[id]>; tokens by text are not supported"),
+               NULL;
     p->at = end + 2;
     p->tokens = true;
     uint32_t cp = SET_TOKEN_BASE + (uint32_t)id;
@@ -205,7 +239,8 @@ static bool take_braces(Gbnf *p, uint32_t *min, uint32_t *max) {
 }
 
 static Re *parse_group(Gbnf *p) {
-    if (++p->depth > GBNF_MAX_DEPTH) return bad(p, ERR_LIMIT, "brackets nested more than 100 deep"), NULL;
+    if (++p->depth > GBNF_MAX_DEPTH)
+        return bad(p, ERR_LIMIT, "brackets nested more than 100 deep"), NULL;
     p->at++;
     skip_space(p, true);
     Re *re = parse_alternatives(p);
@@ -225,7 +260,12 @@ static Re *parse_item(Gbnf *p) {
     if (c == '(') return parse_group(p);
     if (c == '<') return parse_token(p, false);
     if (c == '!') return p->at++, parse_token(p, true);
-    if (!is_name_char(c)) return bad(p, ERR_INPUT, c == '*' || c == '+' || c == '?' || c == '{' ? "a repetition without anything to repeat" : "an unexpected character"), NULL;
+    if (!is_name_char(c))
+        return bad(p, ERR_INPUT,
+                   c == '*' || c == '+' || c == '?' || c == '{'
+                       ? "a repetition without anything to repeat"
+                       : "an unexpected character"),
+               NULL;
     Re *re = re_new(p->w, RE_CALL);
     return re && rule_named(p, take_name(p), &re->rule) ? re : NULL;
 }
@@ -274,7 +314,8 @@ static Re *parse_alternatives(Gbnf *p) {
         p->at++;
         size_t from = p->at;
         skip_space(p, true);
-        if (p->depth == 0 && at_rule(p)) p->at = from; /* an empty last alternative, then the next rule */
+        if (p->depth == 0 && at_rule(p))
+            p->at = from; /* an empty last alternative, then the next rule */
     }
 }
 
@@ -292,7 +333,8 @@ static bool parse_rule(Gbnf *p) {
     if (!body) return false;
     p->rules[i].body = body;
     skip_space(p, false);
-    if (!at_end(p) && peek(p) != '\n' && peek(p) != '\r' && !at_rule(p)) return bad(p, ERR_INPUT, "an unexpected bracket or character behind a rule");
+    if (!at_end(p) && peek(p) != '\n' && peek(p) != '\r' && !at_rule(p))
+        return bad(p, ERR_INPUT, "an unexpected bracket or character behind a rule");
     return true;
 }
 
@@ -303,7 +345,8 @@ static bool state_nullable(const Gbnf *p, const Dfa *d, uint32_t q, bool *seen) 
     if (!d->calls || seen[q]) return false;
     seen[q] = true;
     for (uint32_t c = d->call_at[q]; c < d->call_at[q + 1]; c++)
-        if (p->rules[d->calls[c].rule].nullable && state_nullable(p, d, d->calls[c].to, seen)) return true;
+        if (p->rules[d->calls[c].rule].nullable && state_nullable(p, d, d->calls[c].to, seen))
+            return true;
     return false;
 }
 
@@ -343,14 +386,16 @@ static bool leading_calls(Gbnf *p, const Dfa *d, uint32_t **calls, uint32_t *n) 
             }
             (*calls)[(*n)++] = d->calls[c].rule;
             uint32_t to = d->calls[c].to;
-            if (p->rules[d->calls[c].rule].nullable && !seen[to]) seen[queue[n_queue++] = to] = true;
+            if (p->rules[d->calls[c].rule].nullable && !seen[to])
+                seen[queue[n_queue++] = to] = true;
         }
     }
     return work_spend(p->w, n_queue + *n);
 }
 
 static bool refuse_left_recursion(Gbnf *p) {
-    uint32_t **calls = work_array(p->w, uint32_t *, p->n), *n_calls = work_array(p->w, uint32_t, p->n);
+    uint32_t **calls = work_array(p->w, uint32_t *, p->n),
+             *n_calls = work_array(p->w, uint32_t, p->n);
     uint8_t *mark = work_array(p->w, uint8_t, p->n); /* 1 open, 2 done */
     LeftFrame *frames = work_array(p->w, LeftFrame, p->n + 1);
     if (!calls || !n_calls || !mark || !frames) return false;
@@ -370,8 +415,11 @@ static bool refuse_left_recursion(Gbnf *p) {
             }
             uint32_t to = calls[f->rule][f->at++];
             if (mark[to] == 1)
-                return work_fail(p->w, ERR_UNSUPPORTED, "rule " STR_F " is left-recursive, which is not supported; write it with repetition",
-                                 STR_A(p->rules[to].name));
+                return work_fail(
+                    p->w, ERR_UNSUPPORTED,
+                    "rule " STR_F
+                    " is left-recursive, which is not supported; write it with repetition",
+                    STR_A(p->rules[to].name));
             if (mark[to]) continue;
             mark[to] = 1;
             frames[n++] = (LeftFrame){to, 0};
@@ -386,7 +434,8 @@ static bool trim_rules(Gbnf *p) {
     if (!live) return false;
     for (bool again = true; again;) {
         again = false;
-        for (uint32_t k = 0; k < 2 * p->n; k++) { /* there and back: references mostly point one way */
+        for (uint32_t k = 0; k < 2 * p->n;
+             k++) { /* there and back: references mostly point one way */
             uint32_t i = k < p->n ? k : 2 * p->n - 1 - k;
             if (live[i] || !dfa_is_productive(p->w, p->rules[i].dfa, live)) continue;
             live[i] = again = true;
@@ -401,13 +450,16 @@ static bool trim_rules(Gbnf *p) {
 static bool compile_rules(Gbnf *p, uint32_t root, GrammarIr *ir) {
     for (uint32_t i = 0; i < p->n; i++) {
         if (!p->rules[i].body)
-            return work_fail(p->w, ERR_INPUT, "rule " STR_F " is used but not defined", STR_A(p->rules[i].name));
+            return work_fail(p->w, ERR_INPUT, "rule " STR_F " is used but not defined",
+                             STR_A(p->rules[i].name));
         if (!(p->rules[i].dfa = re_compile(p->w, p->rules[i].body))) return false;
     }
     if (!find_nullable(p) || !refuse_left_recursion(p) || !trim_rules(p)) return false;
-    if (!p->rules[root].dfa->n) return work_fail(p->w, ERR_INPUT, "the grammar matches nothing: no way through root ends");
+    if (!p->rules[root].dfa->n)
+        return work_fail(p->w, ERR_INPUT, "the grammar matches nothing: no way through root ends");
     ir->lexers = work_array(p->w, IrLexer, p->n);
-    for (uint32_t i = 0; ir->lexers && i < p->n; i++) ir->lexers[i] = (IrLexer){.dfa = p->rules[i].dfa, .mode = LEX_RAW};
+    for (uint32_t i = 0; ir->lexers && i < p->n; i++)
+        ir->lexers[i] = (IrLexer){.dfa = p->rules[i].dfa, .mode = LEX_RAW};
     ir->n_lexers = p->n;
     ir->root = root;
     ir->uses_tokens = p->tokens;
@@ -423,7 +475,8 @@ bool grammar_compile_gbnf(Str text, const GrammarLimits *limits, Grammar **out, 
     skip_space(&p, true);
     while (!at_end(&p) && parse_rule(&p)) skip_space(&p, true);
     uint64_t root;
-    if (!w.failed && !map_get(&p.names, STR("root"), &root)) work_fail(&w, ERR_INPUT, "the grammar has no rule named root");
+    if (!w.failed && !map_get(&p.names, STR("root"), &root))
+        work_fail(&w, ERR_INPUT, "the grammar has no rule named root");
     if (!w.failed) compile_rules(&p, (uint32_t)root, &g->ir);
     map_deinit(&p.names);
     return grammar_finish(g, &w, out, err);

@@ -20,7 +20,9 @@ uint32_t goal_of(Goals *g, Fid f) {
     uint32_t id = table_intern(&g->ids, &f, 1, &fresh);
     if (id == TABLE_NONE) return work_fail(g->w, ERR_NOMEM, "out of memory for a grammar"), IR_NONE;
     if (!fresh) return id;
-    if (id >= GOAL_MAX) return work_fail(g->w, ERR_LIMIT, "the schema needs more than %d kinds of value", GOAL_MAX), IR_NONE;
+    if (id >= GOAL_MAX)
+        return work_fail(g->w, ERR_LIMIT, "the schema needs more than %d kinds of value", GOAL_MAX),
+               IR_NONE;
     if (id >= g->cap_goals) {
         uint32_t cap = g->cap_goals ? g->cap_goals * 2 : 64;
         IrGoal *goals = work_grow(g->w, g->goals, g->cap_goals, cap, sizeof *goals);
@@ -92,7 +94,8 @@ static bool list_push(Goals *g, uint32_t **list, uint32_t *n, uint32_t value) {
 static bool add_lexer(Goals *g, IrGoal *goal, const Dfa *d, LexMode mode) {
     uint32_t lexer;
     if (!d) return false;
-    return !d->n || (goal_lexer(g, d, mode, &lexer) && list_push(g, &goal->lexers, &goal->n_lexers, lexer));
+    return !d->n ||
+           (goal_lexer(g, d, mode, &lexer) && list_push(g, &goal->lexers, &goal->n_lexers, lexer));
 }
 
 static bool add_literals(Goals *g, IrGoal *goal, Fid f) {
@@ -134,7 +137,8 @@ static bool add_lengths(Goals *g, IrGoal *goal, Fid f) {
         if (clamp_count(min) == IR_UNBOUNDED) continue; /* no text is that long */
         goal->lengths[goal->n_lengths++] = (IrLength){(uint32_t)min, clamp_count(max)};
     }
-    if (goal->n_lengths != 1 || goal->lengths[0].min || goal->lengths[0].max != IR_UNBOUNDED) return !g->w->failed;
+    if (goal->n_lengths != 1 || goal->lengths[0].min || goal->lengths[0].max != IR_UNBOUNDED)
+        return !g->w->failed;
     goal->n_lengths = 0; /* every string */
     return add_lexer(g, goal, g->any_text, LEX_JSON);
 }
@@ -144,13 +148,16 @@ static bool goal_expand(Goals *g, uint32_t id) {
     IrGoal goal = {0};
     bool any;
     if (!add_literals(g, &goal, f)) return false;
-    bool ok = goal_lengths_only(g, f) ? add_lengths(g, &goal, f) : add_lexer(g, &goal, goal_text(g, f), LEX_JSON);
+    bool ok = goal_lengths_only(g, f) ? add_lengths(g, &goal, f)
+                                      : add_lexer(g, &goal, goal_text(g, f), LEX_JSON);
     if (!ok) return false;
     const Dfa *number = goal_number(g, f, &any);
     if (number && !any) number = number_tidy(g->w, number);
     if (!add_lexer(g, &goal, number, LEX_RAW)) return false;
     Dnf arrays = {0}, objects = {0};
-    if (!goal_dnf(g, f, false, TYPE_ARRAY, &arrays) || !goal_dnf(g, f, false, TYPE_OBJECT, &objects)) return false;
+    if (!goal_dnf(g, f, false, TYPE_ARRAY, &arrays) ||
+        !goal_dnf(g, f, false, TYPE_OBJECT, &objects))
+        return false;
     for (uint32_t i = 0; i < arrays.n; i++)
         if (!goal_add_array(g, &goal, &arrays.conj[i])) return false;
     for (uint32_t i = 0; i < objects.n; i++)
@@ -167,7 +174,9 @@ static bool maybe_array(Goals *g, const Conj *c, int depth) {
     uint64_t min = 0, max = UINT64_MAX;
     for (uint32_t i = 0; i < c->n; i++) {
         const Atom *a = goal_atom(g, c->atoms[i]);
-        uint64_t lo = a->kind == ATOM_COUNT_ITEMS ? a->min : a->kind == ATOM_CONTAINS && a->min ? a->min + a->index : 0;
+        uint64_t lo = a->kind == ATOM_COUNT_ITEMS          ? a->min
+                      : a->kind == ATOM_CONTAINS && a->min ? a->min + a->index
+                                                           : 0;
         if (lo > min) min = lo;
         if (a->kind == ATOM_COUNT_ITEMS && a->max < max) max = a->max;
     }
@@ -176,7 +185,8 @@ static bool maybe_array(Goals *g, const Conj *c, int depth) {
         Fid all = F_ALWAYS;
         for (uint32_t i = 0; i < c->n && all != F_ERROR; i++) {
             const Atom *a = goal_atom(g, c->atoms[i]);
-            if ((a->kind == ATOM_ITEM && a->index == k) || (a->kind == ATOM_ITEMS && a->index <= k)) all = formula_and(&g->s.f, all, a->goal);
+            if ((a->kind == ATOM_ITEM && a->index == k) || (a->kind == ATOM_ITEMS && a->index <= k))
+                all = formula_and(&g->s.f, all, a->goal);
         }
         if (all == F_ERROR || !maybe_value(g, all, depth - 1)) return false;
     }
@@ -200,13 +210,17 @@ static bool maybe_value(Goals *g, Fid x, int depth) {
     bool any;
     if (x == F_NEVER || g->w->failed) return false;
     if (depth < 0 || x == F_ALWAYS) return true;
-    if (goal_literal_holds(g, x, JSON_NULL) || goal_literal_holds(g, x, JSON_TRUE) || goal_literal_holds(g, x, JSON_FALSE)) return true;
+    if (goal_literal_holds(g, x, JSON_NULL) || goal_literal_holds(g, x, JSON_TRUE) ||
+        goal_literal_holds(g, x, JSON_FALSE))
+        return true;
     const Dfa *d = goal_text(g, x);
     if (!d || d->n) return true;
     d = goal_number(g, x, &any);
     if (!d || d->n) return true;
     Dnf arrays = {0}, objects = {0};
-    if (!goal_dnf(g, x, false, TYPE_ARRAY, &arrays) || !goal_dnf(g, x, false, TYPE_OBJECT, &objects)) return true;
+    if (!goal_dnf(g, x, false, TYPE_ARRAY, &arrays) ||
+        !goal_dnf(g, x, false, TYPE_OBJECT, &objects))
+        return true;
     for (uint32_t i = 0; i < arrays.n; i++)
         if (maybe_array(g, &arrays.conj[i], depth)) return true;
     for (uint32_t i = 0; i < objects.n; i++)
@@ -248,8 +262,10 @@ static bool goals_find_live(Goals *g) {
             if (g->live[id]) continue;
             const IrGoal *goal = &g->goals[id];
             bool live = goal->n_lexers || goal->n_lengths;
-            for (uint32_t i = 0; i < goal->n_objects && !live; i++) live = goal_object_live(g, &g->objects[goal->objects[i]]);
-            for (uint32_t i = 0; i < goal->n_arrays && !live; i++) live = goal_array_live(g, &g->arrays[goal->arrays[i]]);
+            for (uint32_t i = 0; i < goal->n_objects && !live; i++)
+                live = goal_object_live(g, &g->objects[goal->objects[i]]);
+            for (uint32_t i = 0; i < goal->n_arrays && !live; i++)
+                live = goal_array_live(g, &g->arrays[goal->arrays[i]]);
             if (!work_spend(g->w, 1 + goal->n_objects + goal->n_arrays)) return false;
             if (live) g->live[id] = again = true;
         }
@@ -259,9 +275,13 @@ static bool goals_find_live(Goals *g) {
 
 static bool forms_finish(Goals *g) {
     for (uint32_t i = 0; i < g->n_objects; i++)
-        if ((g->objects[i].live = goal_object_live(g, &g->objects[i])) && !goal_object_finish(g, &g->objects[i])) return false;
+        if ((g->objects[i].live = goal_object_live(g, &g->objects[i])) &&
+            !goal_object_finish(g, &g->objects[i]))
+            return false;
     for (uint32_t i = 0; i < g->n_arrays; i++)
-        if ((g->arrays[i].live = goal_array_live(g, &g->arrays[i])) && !goal_array_finish(g, &g->arrays[i])) return false;
+        if ((g->arrays[i].live = goal_array_live(g, &g->arrays[i])) &&
+            !goal_array_finish(g, &g->arrays[i]))
+            return false;
     for (uint32_t id = 0; id < g->ids.n; id++) { /* ways that cannot be completed go away */
         IrGoal *goal = &g->goals[id];
         uint32_t n = 0;
@@ -305,16 +325,22 @@ static bool schema_compile(Goals *g, const Json *root, GrammarIr *ir) {
     Fid f = root->type == JSON_TRUE ? F_ALWAYS : root->type == JSON_FALSE ? F_NEVER : F_ERROR;
     if (root->type == JSON_OBJECT) f = schema_formula(&g->s, entry);
     if (f == F_ERROR)
-        return g->w->failed ? false : work_fail(g->w, ERR_INPUT, "the schema is %s, an object or a boolean is accepted", jsontype_name(root->type));
+        return g->w->failed ? false
+                            : work_fail(g->w, ERR_INPUT,
+                                        "the schema is %s, an object or a boolean is accepted",
+                                        jsontype_name(root->type));
     uint32_t top = goal_of(g, f);
     for (uint32_t id = 0; id < g->ids.n && !g->w->failed; id++)
         if (!goal_expand(g, id)) return false;
     if (g->w->failed || !goals_find_live(g)) return false;
-    if (top == IR_NONE || !g->live[top]) return work_fail(g->w, ERR_INPUT, "no value is valid for the schema: its keywords contradict each other");
+    if (top == IR_NONE || !g->live[top])
+        return work_fail(g->w, ERR_INPUT,
+                         "no value is valid for the schema: its keywords contradict each other");
     return goals_to_ir(g, top, ir);
 }
 
-bool grammar_compile_schema_tree(const Json *root, const GrammarLimits *limits, Grammar **out, Err *err) {
+bool grammar_compile_schema_tree(const Json *root, const GrammarLimits *limits, Grammar **out,
+                                 Err *err) {
     GrammarWork w;
     Goals g;
     Grammar *grammar = grammar_alloc(limits, &w, err);

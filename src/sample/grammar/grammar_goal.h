@@ -34,22 +34,22 @@ typedef struct GoalArray {
 typedef struct Goals {
     Schema s;
     GrammarWork *w;
-    WordTable ids;        /* formula -> goal */
+    WordTable ids; /* formula -> goal */
     IrGoal *goals;
-    Fid *formulas;        /* per goal */
-    bool *live;           /* per goal */
+    Fid *formulas; /* per goal */
+    bool *live;    /* per goal */
     uint32_t cap_goals;
     GoalObject *objects;
     GoalArray *arrays;
     uint32_t n_objects, cap_objects, n_arrays, cap_arrays;
     IrLexer *lexers;
     uint32_t n_lexers, cap_lexers;
-    WordTable lexer_ids;  /* content -> lexer */
-    WordTable text_ids;   /* formula -> text_dfas */
+    WordTable lexer_ids; /* content -> lexer */
+    WordTable text_ids;  /* formula -> text_dfas */
     const Dfa **text_dfas;
     uint32_t cap_text_dfas;
     const Dfa *any_text, *plain_number, *any_number, *integer;
-    uint32_t literal[8];  /* lexer of each subset of null, true, false; IR_NONE = not made yet */
+    uint32_t literal[8]; /* lexer of each subset of null, true, false; IR_NONE = not made yet */
 } Goals;
 
 uint32_t goal_of(Goals *g, Fid f); /* IR_NONE for F_NEVER or on failure */
@@ -66,7 +66,8 @@ const Dfa *goal_number(Goals *g, Fid x, bool *any); /* any: no constraint on the
 bool goal_literal_holds(Goals *g, Fid x, JsonType literal);
 bool goal_add_array(Goals *g, IrGoal *goal, const Conj *conj);
 bool goal_add_object(Goals *g, IrGoal *goal, const Conj *conj, int depth);
-Fid goal_key_formula(Goals *g, const Conj *conj, Str key); /* what a member of that name has to satisfy */
+Fid goal_key_formula(Goals *g, const Conj *conj,
+                     Str key); /* what a member of that name has to satisfy */
 bool goal_array_live(Goals *g, GoalArray *a);
 bool goal_object_live(const Goals *g, const GoalObject *o);
 bool goal_object_finish(Goals *g, GoalObject *o);

@@ -29,29 +29,38 @@ static bool array_plan(Goals *g, const Conj *c, ArrayPlan *p) {
     const char *unique = NULL;
     for (uint32_t i = 0; i < c->n; i++) {
         const Atom *a = goal_atom(g, c->atoms[i]);
-        uint32_t reach = a->kind == ATOM_ITEM ? a->index + 1 : a->kind == ATOM_ITEMS || a->kind == ATOM_CONTAINS ? a->index : 0;
+        uint32_t reach = a->kind == ATOM_ITEM                                ? a->index + 1
+                         : a->kind == ATOM_ITEMS || a->kind == ATOM_CONTAINS ? a->index
+                                                                             : 0;
         if (reach > p->n_prefix) p->n_prefix = reach;
         if (a->kind == ATOM_COUNT_ITEMS && a->min > p->min) p->min = a->min;
         if (a->kind == ATOM_COUNT_ITEMS && a->max < p->max) p->max = a->max;
         if (a->kind == ATOM_UNIQUE) unique = a->keyword;
         if (a->kind != ATOM_CONTAINS || (!a->min && a->max == UINT64_MAX)) continue;
         if (p->n_contains == IR_MAX_CONTAINS)
-            return work_fail(g->w, ERR_UNSUPPORTED, "more than %d contains for one array cannot be enforced", IR_MAX_CONTAINS);
+            return work_fail(g->w, ERR_UNSUPPORTED,
+                             "more than %d contains for one array cannot be enforced",
+                             IR_MAX_CONTAINS);
         p->contains[p->n_contains++] = *a;
     }
     if (p->n_prefix > FORM_MAX_PREFIX)
-        return work_fail(g->w, ERR_LIMIT, "prefixItems with more than %d elements", FORM_MAX_PREFIX);
+        return work_fail(g->w, ERR_LIMIT, "prefixItems with more than %d elements",
+                         FORM_MAX_PREFIX);
     if (unique && p->max > 1)
-        return work_fail(g->w, ERR_UNSUPPORTED, "schema keyword uniqueItems cannot be enforced (arrays of at most one element apart)");
+        return work_fail(
+            g->w, ERR_UNSUPPORTED,
+            "schema keyword uniqueItems cannot be enforced (arrays of at most one element apart)");
     return true;
 }
 
 /* What an element at this index has to satisfy, for every choice of contains it counts for. */
-static bool element_goals(Goals *g, const Conj *c, const ArrayPlan *p, uint32_t index, IrElement *out) {
+static bool element_goals(Goals *g, const Conj *c, const ArrayPlan *p, uint32_t index,
+                          IrElement *out) {
     Fid base = F_ALWAYS;
     for (uint32_t i = 0; i < c->n && base != F_ERROR; i++) {
         const Atom *a = goal_atom(g, c->atoms[i]);
-        if ((a->kind == ATOM_ITEM && a->index == index) || (a->kind == ATOM_ITEMS && a->index <= index))
+        if ((a->kind == ATOM_ITEM && a->index == index) ||
+            (a->kind == ATOM_ITEMS && a->index <= index))
             base = formula_and(&g->s.f, base, a->goal);
     }
     for (uint32_t choice = 0; choice < 1u << IR_MAX_CONTAINS; choice++) {
@@ -74,13 +83,17 @@ bool goal_add_array(Goals *g, IrGoal *goal, const Conj *c) {
     ArrayPlan p;
     if (!array_plan(g, c, &p)) return false;
     if (p.min > p.max || count_of(p.min) == IR_UNBOUNDED) return true;
-    IrArray a = {.n_prefix = p.n_prefix, .n_contains = p.n_contains, .min = (uint32_t)p.min, .max = count_of(p.max)};
+    IrArray a = {.n_prefix = p.n_prefix,
+                 .n_contains = p.n_contains,
+                 .min = (uint32_t)p.min,
+                 .max = count_of(p.max)};
     a.elements = work_array(g->w, IrElement, (size_t)p.n_prefix + 1);
     if (!a.elements) return false;
     for (uint32_t i = 0; i <= p.n_prefix; i++)
         if (!element_goals(g, c, &p, i, &a.elements[i])) return false;
     for (uint32_t k = 0; k < p.n_contains; k++) {
-        a.contains[k] = (IrContains){count_of(p.contains[k].min), count_of(p.contains[k].max), p.contains[k].index};
+        a.contains[k] = (IrContains){count_of(p.contains[k].min), count_of(p.contains[k].max),
+                                     p.contains[k].index};
         if (a.contains[k].min == IR_UNBOUNDED || a.contains[k].min > a.contains[k].max) return true;
     }
     if (g->n_arrays == g->cap_arrays) {
@@ -138,8 +151,10 @@ typedef struct ObjectPlan {
 static bool plan_name(Goals *g, ObjectPlan *p, Str name) {
     uint64_t bit;
     if (map_get(&p->names, name, &bit)) return true;
-    if (p->n_names == FORM_MAX_NAMES) return work_fail(g->w, ERR_LIMIT, "properties with more than %d names", FORM_MAX_NAMES);
-    if (!map_put(&p->names, name, p->n_names)) return work_fail(g->w, ERR_NOMEM, "out of memory for a grammar");
+    if (p->n_names == FORM_MAX_NAMES)
+        return work_fail(g->w, ERR_LIMIT, "properties with more than %d names", FORM_MAX_NAMES);
+    if (!map_put(&p->names, name, p->n_names))
+        return work_fail(g->w, ERR_NOMEM, "out of memory for a grammar");
     if (p->n_names == p->cap_names) {
         uint32_t cap = p->cap_names ? p->cap_names * 2 : 16;
         Str *words = work_grow(g->w, p->words, p->n_names, cap, sizeof *words);
@@ -156,7 +171,9 @@ static bool plan_pattern(Goals *g, ObjectPlan *p, const Dfa *d) {
     for (uint32_t i = 0; i < p->n_patterns; i++)
         if (p->patterns[i] == d) return true;
     if (p->n_patterns == FORM_MAX_PATTERNS)
-        return work_fail(g->w, ERR_LIMIT, "patternProperties with more than %d patterns for one object", FORM_MAX_PATTERNS);
+        return work_fail(g->w, ERR_LIMIT,
+                         "patternProperties with more than %d patterns for one object",
+                         FORM_MAX_PATTERNS);
     p->patterns[p->n_patterns++] = d;
     return true;
 }
@@ -177,7 +194,8 @@ static bool object_plan(Goals *g, const Conj *c, ObjectPlan *p) {
         Atom a = *goal_atom(g, c->atoms[i]);
         if (a.kind == ATOM_COUNT_MEMBERS && a.min > p->min) p->min = a.min;
         if (a.kind == ATOM_COUNT_MEMBERS && a.max < p->max) p->max = a.max;
-        if ((a.kind == ATOM_KEY || a.kind == ATOM_REQUIRED) && !plan_name(g, p, a.key)) return false;
+        if ((a.kind == ATOM_KEY || a.kind == ATOM_REQUIRED) && !plan_name(g, p, a.key))
+            return false;
         if (a.kind == ATOM_EXISTS) a = *goal_atom(g, a.of);
         if (!plan_cover(g, p, &a)) return false;
     }
@@ -211,7 +229,8 @@ static Fid class_formula(Goals *g, const Conj *c, const ObjectPlan *p, const Nam
     Fid all = F_ALWAYS;
     for (uint32_t i = 0; i < c->n && all != F_ERROR && all != F_NEVER; i++) {
         Atom a = *goal_atom(g, c->atoms[i]);
-        bool mine = a.kind == ATOM_KEY ? k->name != IR_NONE && str_eq(a.key, p->words[k->name]) : class_covered(g, p, k, &a);
+        bool mine = a.kind == ATOM_KEY ? k->name != IR_NONE && str_eq(a.key, p->words[k->name])
+                                       : class_covered(g, p, k, &a);
         if (mine) all = formula_and(&g->s.f, all, a.kind == ATOM_NAMES ? F_NEVER : a.goal);
         if (!work_spend(g->w, 1)) return F_ERROR;
     }
@@ -231,7 +250,8 @@ Fid goal_key_formula(Goals *g, const Conj *c, Str key) {
             a.goal = F_NEVER;
         }
         for (uint32_t k = 0; rest && k < a.but->n_keys; k++) rest = !str_eq(a.but->keys[k], key);
-        for (uint32_t k = 0; rest && a.kind == ATOM_REST && k < a.but->n_patterns; k++) rest = !dfa_matches(a.but->patterns[k], key);
+        for (uint32_t k = 0; rest && a.kind == ATOM_REST && k < a.but->n_patterns; k++)
+            rest = !dfa_matches(a.but->patterns[k], key);
         if (mine || rest) all = formula_and(&g->s.f, all, a.goal);
     }
     return all;
@@ -262,11 +282,13 @@ static const Dfa *classes_build(Goals *g, const ObjectPlan *p, NameClass **class
 
 /* Replaces the EXISTS atom at `at` by each name that could be the witness. A free name as witness cannot be enforced: a later
  * member of the same name could take its place. */
-static bool witness_split(Goals *g, IrGoal *goal, const Conj *c, uint32_t at, const ObjectPlan *p, const NameClass *classes,
-                          uint32_t n_classes, int depth) {
+static bool witness_split(Goals *g, IrGoal *goal, const Conj *c, uint32_t at, const ObjectPlan *p,
+                          const NameClass *classes, uint32_t n_classes, int depth) {
     Atom exists = *goal_atom(g, c->atoms[at]), of = *goal_atom(g, exists.of);
     if (depth == FORM_MAX_EXISTS)
-        return work_fail(g->w, ERR_UNSUPPORTED, "schema keyword %s cannot be enforced under so many not, oneOf or if", exists.keyword);
+        return work_fail(g->w, ERR_UNSUPPORTED,
+                         "schema keyword %s cannot be enforced under so many not, oneOf or if",
+                         exists.keyword);
     for (uint32_t k = 0; k < n_classes; k++) {
         if (!class_covered(g, p, &classes[k], &of)) continue;
         Fid value = class_formula(g, c, p, &classes[k]);
@@ -274,10 +296,15 @@ static bool witness_split(Goals *g, IrGoal *goal, const Conj *c, uint32_t at, co
         if (value == F_ERROR) return false;
         if (value == F_NEVER || goal_surely_empty(&g->s, value)) continue;
         if (classes[k].name == IR_NONE)
-            return work_fail(g->w, ERR_UNSUPPORTED, "schema keyword %s cannot be enforced under not, oneOf, if or else", exists.keyword);
+            return work_fail(g->w, ERR_UNSUPPORTED,
+                             "schema keyword %s cannot be enforced under not, oneOf, if or else",
+                             exists.keyword);
         Str key = p->words[classes[k].name];
-        Fid there = formula_atom(&g->s.f, (Atom){.kind = ATOM_REQUIRED, .key = key, .keyword = exists.keyword});
-        Fid is = formula_atom(&g->s.f, (Atom){.kind = ATOM_KEY, .key = key, .goal = exists.goal, .keyword = exists.keyword});
+        Fid there = formula_atom(
+            &g->s.f, (Atom){.kind = ATOM_REQUIRED, .key = key, .keyword = exists.keyword});
+        Fid is = formula_atom(
+            &g->s.f,
+            (Atom){.kind = ATOM_KEY, .key = key, .goal = exists.goal, .keyword = exists.keyword});
         if (there == F_ERROR || is == F_ERROR) return false;
         Conj one = {work_array(g->w, uint32_t, (size_t)c->n + 1), 0};
         if (!one.atoms) return false;
@@ -290,8 +317,13 @@ static bool witness_split(Goals *g, IrGoal *goal, const Conj *c, uint32_t at, co
     return !g->w->failed;
 }
 
-static bool object_form(Goals *g, IrGoal *goal, const Conj *c, ObjectPlan *p, const Dfa *keys, const NameClass *classes, uint32_t n) {
-    IrObject o = {.n_classes = n, .n_named = p->n_names, .n_words = (p->n_names + 31) / 32, .min = count_of(p->min), .max = count_of(p->max)};
+static bool object_form(Goals *g, IrGoal *goal, const Conj *c, ObjectPlan *p, const Dfa *keys,
+                        const NameClass *classes, uint32_t n) {
+    IrObject o = {.n_classes = n,
+                  .n_named = p->n_names,
+                  .n_words = (p->n_names + 31) / 32,
+                  .min = count_of(p->min),
+                  .max = count_of(p->max)};
     o.classes = work_array(g->w, IrClass, n);
     o.required = work_array(g->w, uint32_t, o.n_words);
     if (!o.classes || !o.required) return false;
@@ -303,7 +335,9 @@ static bool object_form(Goals *g, IrGoal *goal, const Conj *c, ObjectPlan *p, co
     for (uint32_t i = 0; i < c->n; i++) {
         const Atom *a = goal_atom(g, c->atoms[i]);
         uint64_t bit;
-        if (a->kind != ATOM_REQUIRED || !map_get(&p->names, a->key, &bit) || o.required[bit / 32] >> bit % 32 & 1) continue;
+        if (a->kind != ATOM_REQUIRED || !map_get(&p->names, a->key, &bit) ||
+            o.required[bit / 32] >> bit % 32 & 1)
+            continue;
         o.required[bit / 32] |= 1u << bit % 32;
         o.n_required++;
     }
@@ -326,7 +360,8 @@ static bool object_build(Goals *g, IrGoal *goal, const Conj *c, ObjectPlan *p, i
     const Dfa *keys = classes_build(g, p, &classes, &n);
     if (!keys) return false;
     for (uint32_t i = 0; i < c->n; i++)
-        if (goal_atom(g, c->atoms[i])->kind == ATOM_EXISTS) return witness_split(g, goal, c, i, p, classes, n, depth);
+        if (goal_atom(g, c->atoms[i])->kind == ATOM_EXISTS)
+            return witness_split(g, goal, c, i, p, classes, n, depth);
     return object_form(g, goal, c, p, keys, classes, n);
 }
 
@@ -337,7 +372,9 @@ bool goal_add_object(Goals *g, IrGoal *goal, const Conj *c, int depth) {
     return ok;
 }
 
-static bool class_live(const Goals *g, const IrClass *k) { return k->goal != IR_NONE && g->live[k->goal]; }
+static bool class_live(const Goals *g, const IrClass *k) {
+    return k->goal != IR_NONE && g->live[k->goal];
+}
 
 bool goal_object_live(const Goals *g, const GoalObject *o) {
     uint32_t named = 0, required = 0;
@@ -352,7 +389,8 @@ bool goal_object_live(const Goals *g, const GoalObject *o) {
         named++;
         required += o->ir.required[bit / 32] >> bit % 32 & 1;
     }
-    return required == o->ir.n_required && o->ir.n_required <= o->ir.max && (region || named >= o->ir.min);
+    return required == o->ir.n_required && o->ir.n_required <= o->ir.max &&
+           (region || named >= o->ir.min);
 }
 
 /* Per state of the key automaton: which classes can still be reached. Sweeps backwards until nothing changes. */
@@ -375,7 +413,8 @@ static bool reach_compute(Goals *g, GoalObject *o, const Dfa *d) {
         if (!work_spend(g->w, (uint64_t)d->edge_at[d->n] * (f->n_words + 1))) return false;
         for (uint32_t q = d->n; q-- > 0;) {
             for (uint32_t e = d->edge_at[q]; e < d->edge_at[q + 1]; e++) {
-                uint32_t to = d->edges[e].to, *mine = f->reach + (size_t)q * f->n_words, *theirs = f->reach + (size_t)to * f->n_words;
+                uint32_t to = d->edges[e].to, *mine = f->reach + (size_t)q * f->n_words,
+                         *theirs = f->reach + (size_t)to * f->n_words;
                 for (uint32_t i = 0; i < f->n_words; i++) {
                     again |= (theirs[i] & ~mine[i]) != 0;
                     mine[i] |= theirs[i];
@@ -403,12 +442,16 @@ bool goal_object_finish(Goals *g, GoalObject *o) {
         if (cut.label[q] >= 0 && f->classes[k].named == IR_NONE) f->has_region = true;
     }
     if (f->has_region && f->min > f->n_required + 1)
-        return work_fail(g->w, ERR_UNSUPPORTED, "schema keyword minProperties %u cannot be enforced where names are free: a name might repeat", f->min);
+        return work_fail(g->w, ERR_UNSUPPORTED,
+                         "schema keyword minProperties %u cannot be enforced where names are free: "
+                         "a name might repeat",
+                         f->min);
     Dfa *d = dfa_trim(g->w, &cut, NULL);
     if (!d || !reach_compute(g, o, d)) return false;
     IrLexer lexer = {.dfa = d, .mode = LEX_JSON};
     if (!ir_lexer_analyze(g->w, &lexer, f->reach_region)) return false;
-    IrLexer *lexers = work_grow(g->w, g->lexers, g->n_lexers, (size_t)g->n_lexers + 1, sizeof *lexers);
+    IrLexer *lexers =
+        work_grow(g->w, g->lexers, g->n_lexers, (size_t)g->n_lexers + 1, sizeof *lexers);
     if (!lexers) return false;
     g->lexers = lexers;
     g->cap_lexers = g->n_lexers + 1;

@@ -35,9 +35,11 @@ static void each_case(const char *path, void (*check)(const Json *c, Str id)) {
 }
 
 static bool case_compile(const Json *c, Grammar **g, Err *err) {
-    const Json *schema = json_get(c, "schema"), *gbnf = json_get(c, "grammar"), *regex = json_get(c, "regex");
+    const Json *schema = json_get(c, "schema"), *gbnf = json_get(c, "grammar"),
+               *regex = json_get(c, "regex");
     if (schema) return grammar_compile_schema_tree(schema, NULL, g, err);
-    return gbnf ? grammar_compile_gbnf(gbnf->text, NULL, g, err) : grammar_compile_regex(regex->text, NULL, g, err);
+    return gbnf ? grammar_compile_gbnf(gbnf->text, NULL, g, err)
+                : grammar_compile_regex(regex->text, NULL, g, err);
 }
 
 static void texts_check(Grammar *g, Str id, const Json *c, const char *field, bool want) {
@@ -45,8 +47,11 @@ static void texts_check(Grammar *g, Str id, const Json *c, const char *field, bo
     Err err = {0};
     for (size_t i = 0; list && i < list->n; i++, n_checked++) {
         bool got;
-        if (!grammar_accepts(g, list->items[i].text, &got, &err)) fail_msg("%.*s: %s", (int)id.n, id.p, err.msg);
-        if (got != want) fail_msg("%.*s: %s %.*s is %s", (int)id.n, id.p, field, (int)list->items[i].text.n, list->items[i].text.p, got ? "accepted" : "rejected");
+        if (!grammar_accepts(g, list->items[i].text, &got, &err))
+            fail_msg("%.*s: %s", (int)id.n, id.p, err.msg);
+        if (got != want)
+            fail_msg("%.*s: %s %.*s is %s", (int)id.n, id.p, field, (int)list->items[i].text.n,
+                     list->items[i].text.p, got ? "accepted" : "rejected");
     }
 }
 
@@ -58,13 +63,16 @@ static void prefixes_check(Grammar *g, Str id, const Json *c) {
         GrammarState *s = grammar_state_new(g, NULL, NULL, &err);
         assert_non_null(s);
         assert_true(grammar_state_accept_bytes(s, list->items[i].text, &alive, &err));
-        if (!alive) fail_msg("%.*s: prefix %.*s is dead", (int)id.n, id.p, (int)list->items[i].text.n, list->items[i].text.p);
+        if (!alive)
+            fail_msg("%.*s: prefix %.*s is dead", (int)id.n, id.p, (int)list->items[i].text.n,
+                     list->items[i].text.p);
         grammar_state_free(s);
     }
 }
 
 static void case_check(const Json *c, Str id) {
-    static const char *const yes[] = {"accept", "valid", "valid_spaced", "valid_reordered", "valid_loose"};
+    static const char *const yes[] = {"accept", "valid", "valid_spaced", "valid_reordered",
+                                      "valid_loose"};
     Grammar *g;
     Err err = {0};
     Str level = STR_NONE;
@@ -90,7 +98,8 @@ static void refusal_check(const Json *c, Str id) {
     assert_true(err.kind == ERR_INPUT || err.kind == ERR_UNSUPPORTED || err.kind == ERR_LIMIT);
     assert_true(err.msg[0] != 0);
     if (json_str(json_get(c, "names"), &names) && str_find(str_c(err.msg), names, 0) == STR_NPOS)
-        fail_msg("%.*s: the message does not name %.*s: %s", (int)id.n, id.p, (int)names.n, names.p, err.msg);
+        fail_msg("%.*s: the message does not name %.*s: %s", (int)id.n, id.p, (int)names.n, names.p,
+                 err.msg);
     n_checked++;
 }
 
@@ -118,7 +127,10 @@ static void golden_full_set(void **state) {
     static const struct {
         const char *name;
         void (*check)(const Json *c, Str id);
-    } files[] = {{"schema/schemas.jsonl", case_check}, {"schema/refused.jsonl", refusal_check}, {"gbnf/cases.jsonl", case_check}, {"gbnf/refused.jsonl", refusal_check}};
+    } files[] = {{"schema/schemas.jsonl", case_check},
+                 {"schema/refused.jsonl", refusal_check},
+                 {"gbnf/cases.jsonl", case_check},
+                 {"gbnf/refused.jsonl", refusal_check}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, files[i].name);
         if (os_is_file(path)) each_case(path, files[i].check);

@@ -3,7 +3,8 @@
 #include <string.h>
 
 /* Plain characters as ranges: everything from U+0020 but the quote, the backslash and U+007F (see grammar_vocab.h). */
-static const CpRange plain_ranges[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0xD7FF}, {0xE000, SET_MAX_CP}};
+static const CpRange plain_ranges[] = {
+    {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0xD7FF}, {0xE000, SET_MAX_CP}};
 
 /* The smallest `plain` over all successors on plain characters; -1 if some plain character is dead. */
 static int plain_successors(const Dfa *d, uint32_t q, const uint8_t *plain, const uint8_t *alive) {
@@ -35,7 +36,9 @@ bool ir_lexer_analyze(GrammarWork *w, IrLexer *lexer, const uint8_t *alive) {
         if (!work_spend(w, d->n + (d->n ? d->edge_at[d->n] : 0))) return false;
         for (uint32_t q = d->n; q-- > 0;) {
             int least = plain_successors(d, q, lexer->plain, alive);
-            uint8_t now = (uint8_t)(least < 0 ? 0 : least >= IR_PLAIN_MAX ? IR_PLAIN_MAX : least + 1);
+            uint8_t now = (uint8_t)(least < 0               ? 0
+                                    : least >= IR_PLAIN_MAX ? IR_PLAIN_MAX
+                                                            : least + 1);
             if (now < lexer->plain[q]) {
                 lexer->plain[q] = now;
                 again = true;
@@ -76,11 +79,14 @@ bool ir_array_advance(const IrArray *a, const IrArrayState *s, uint32_t choice, 
 }
 
 /* Counts stop mattering at this value. */
-static uint32_t contains_top(const IrContains *k) { return k->max == IR_UNBOUNDED ? k->min : k->max; }
+static uint32_t contains_top(const IrContains *k) {
+    return k->max == IR_UNBOUNDED ? k->min : k->max;
+}
 
 static size_t array_slot(const IrArray *a, const IrArrayState *s) {
     size_t at = s->index;
-    for (uint32_t c = 0; c < a->n_contains; c++) at = at * (contains_top(&a->contains[c]) + 1) + s->counts[c];
+    for (uint32_t c = 0; c < a->n_contains; c++)
+        at = at * (contains_top(&a->contains[c]) + 1) + s->counts[c];
     return at;
 }
 
@@ -109,8 +115,10 @@ bool ir_array_prepare(GrammarWork *w, IrArray *a) {
     for (uint32_t c = 0; c < a->n_contains; c++) {
         n *= (size_t)contains_top(&a->contains[c]) + 1;
         if (n > ARRAY_MAX_SLOTS || a->clip > ARRAY_MAX_SLOTS)
-            return work_fail(w, ERR_LIMIT, "contains with counts this large (more than %d states) cannot be enforced",
-                             ARRAY_MAX_SLOTS);
+            return work_fail(
+                w, ERR_LIMIT,
+                "contains with counts this large (more than %d states) cannot be enforced",
+                ARRAY_MAX_SLOTS);
     }
     a->finish = work_array(w, uint8_t, n);
     if (!a->finish || !work_spend(w, n << a->n_contains)) return false;
@@ -120,7 +128,8 @@ bool ir_array_prepare(GrammarWork *w, IrArray *a) {
         slot_decode(a, at, &s);
         a->finish[at] = ir_array_may_close(a, &s);
         for (uint32_t choice = 0; choice < 1u << a->n_contains && !a->finish[at]; choice++)
-            if (ir_array_advance(a, &s, choice, &next)) a->finish[at] = a->finish[array_slot(a, &next)];
+            if (ir_array_advance(a, &s, choice, &next))
+                a->finish[at] = a->finish[array_slot(a, &next)];
     }
     return true;
 }

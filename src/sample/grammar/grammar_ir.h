@@ -19,7 +19,8 @@ typedef enum LexMode { LEX_RAW, LEX_JSON } LexMode;
 typedef struct IrLexer {
     const Dfa *dfa;
     LexMode mode;
-    uint8_t *plain; /* per state: how many plain characters (see GrammarVocab) surely keep it alive; capped */
+    uint8_t *
+        plain; /* per state: how many plain characters (see GrammarVocab) surely keep it alive; capped */
 } IrLexer;
 
 typedef struct IrLength { /* a string of min..max code points, all characters allowed */
@@ -42,14 +43,14 @@ typedef struct IrObject {
     uint32_t key_lexer; /* labels are classes */
     IrClass *classes;
     uint32_t n_classes, n_named;
-    uint32_t n_words;        /* of a name set, 32 bits each */
-    uint32_t *required;      /* name set */
-    uint32_t *usable;        /* name set: those whose values exist */
+    uint32_t n_words;   /* of a name set, 32 bits each */
+    uint32_t *required; /* name set */
+    uint32_t *usable;   /* name set: those whose values exist */
     uint32_t n_required;
-    uint32_t *reach;         /* per state of the key automaton: name set that can still be completed */
-    uint8_t *reach_region;   /* per state: some region can still be completed */
-    uint8_t *no_region;      /* as many zeros */
-    uint32_t min, max;       /* members */
+    uint32_t *reach; /* per state of the key automaton: name set that can still be completed */
+    uint8_t *reach_region; /* per state: some region can still be completed */
+    uint8_t *no_region;    /* as many zeros */
+    uint32_t min, max;     /* members */
     bool has_region;
 } IrObject;
 
@@ -70,8 +71,9 @@ typedef struct IrArray {
     uint32_t n_prefix, n_contains;
     IrContains contains[IR_MAX_CONTAINS];
     uint32_t min, max;
-    uint32_t clip;   /* indices from here on behave alike */
-    uint8_t *finish; /* with contains: per state (ir_array_slot), whether it can still be closed validly */
+    uint32_t clip; /* indices from here on behave alike */
+    uint8_t *
+        finish; /* with contains: per state (ir_array_slot), whether it can still be closed validly */
 } IrArray;
 
 typedef struct GrammarIr {
@@ -83,7 +85,7 @@ typedef struct GrammarIr {
     uint32_t space_lexer;  /* blanks between JSON tokens; IR_NONE for plain grammars */
     uint32_t string_lexer; /* any JSON string, for IrLength; IR_NONE for plain grammars */
     bool root_is_goal;
-    uint32_t root; /* goal or lexer */
+    uint32_t root;    /* goal or lexer */
     bool uses_tokens; /* some lexer names whole tokens */
 } GrammarIr;
 
@@ -99,8 +101,11 @@ typedef struct IrArrayState {
 
 const IrElement *ir_array_element(const IrArray *a, const IrArrayState *s);
 bool ir_array_may_close(const IrArray *a, const IrArrayState *s);
-bool ir_array_advance(const IrArray *a, const IrArrayState *s, uint32_t choice, IrArrayState *out); /* false: not allowed */
+bool ir_array_advance(const IrArray *a, const IrArrayState *s, uint32_t choice,
+                      IrArrayState *out); /* false: not allowed */
 bool ir_array_can_finish(const IrArray *a, const IrArrayState *s);
-bool ir_array_prepare(GrammarWork *w, IrArray *a); /* fills clip and finish; ERR_LIMIT where contains counts too much */
+bool ir_array_prepare(
+    GrammarWork *w,
+    IrArray *a); /* fills clip and finish; ERR_LIMIT where contains counts too much */
 
 #endif

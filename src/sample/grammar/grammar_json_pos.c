@@ -21,8 +21,12 @@ static uint32_t pos3(Machine *m, PosKind kind, uint32_t a, uint32_t b, uint32_t 
 
 /* ---- object states ---- */
 
-static const uint32_t *object_words(const Machine *m, uint32_t o) { return table_key(&m->objects, o); }
-static const IrObject *object_form(const Machine *m, uint32_t o) { return &m->ir->objects[object_words(m, o)[0]]; }
+static const uint32_t *object_words(const Machine *m, uint32_t o) {
+    return table_key(&m->objects, o);
+}
+static const IrObject *object_form(const Machine *m, uint32_t o) {
+    return &m->ir->objects[object_words(m, o)[0]];
+}
 
 static uint32_t object_start(Machine *m, uint32_t form) {
     const IrObject *f = &m->ir->objects[form];
@@ -53,7 +57,8 @@ static uint32_t object_with(Machine *m, uint32_t o, uint32_t class) {
 
 static uint32_t required_open(const IrObject *f, const uint32_t *used) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < f->n_words; i++) n += (uint32_t)__builtin_popcount(f->required[i] & ~used[i]);
+    for (uint32_t i = 0; i < f->n_words; i++)
+        n += (uint32_t)__builtin_popcount(f->required[i] & ~used[i]);
     return n;
 }
 
@@ -91,7 +96,8 @@ static bool key_alive(const Machine *m, uint32_t o, const Pos *lex, bool *tail) 
     for (uint32_t i = 0; i < f->n_words; i++) all[i] = UINT32_MAX;
     *tail = regions && !lex_alive(m, lex, f->no_region, f->reach, f->n_words, all);
     if (*tail) return true;
-    return lex_alive(m, lex, regions ? f->reach_region : f->no_region, f->reach, f->n_words, unused);
+    return lex_alive(m, lex, regions ? f->reach_region : f->no_region, f->reach, f->n_words,
+                     unused);
 }
 
 bool json_key_free(const Machine *m, uint32_t o) {
@@ -112,7 +118,8 @@ static uint32_t key_start(Machine *m, uint32_t o) {
     bool regions;
     if (!object_choices(m, o, unused, &regions)) return 0;
     uint32_t lexer = object_form(m, o)->key_lexer;
-    uint32_t lex = machine_intern_pos(m, (Pos){POS_LEX, lexer, SUB_CHAR << 8, m->ir->lexers[lexer].dfa->start, 0, 0});
+    uint32_t lex = machine_intern_pos(
+        m, (Pos){POS_LEX, lexer, SUB_CHAR << 8, m->ir->lexers[lexer].dfa->start, 0, 0});
     return pos3(m, POS_KEY, o, lex, 0);
 }
 
@@ -121,7 +128,8 @@ static uint32_t key_step(Machine *m, Pos p, uint8_t byte) {
     if (!lex) return 0;
     Pos to = machine_pos(m, lex);
     bool tail;
-    if (to.b >> 8 != SUB_END) return key_alive(m, p.a, &to, &tail) ? pos3(m, POS_KEY, p.a, lex, 0) : 0;
+    if (to.b >> 8 != SUB_END)
+        return key_alive(m, p.a, &to, &tail) ? pos3(m, POS_KEY, p.a, lex, 0) : 0;
     uint32_t unused[NAME_WORDS];
     bool regions;
     object_choices(m, p.a, unused, &regions);
@@ -132,7 +140,8 @@ static uint32_t key_step(Machine *m, Pos p, uint8_t byte) {
 
 static uint32_t object_step(Machine *m, Pos p, uint8_t byte) {
     switch (p.a) {
-    case OBJ_OPEN: return byte == '{' ? pos3(m, POS_OBJECT, OBJ_FIRST_WS, object_start(m, p.b), 0) : 0;
+    case OBJ_OPEN:
+        return byte == '{' ? pos3(m, POS_OBJECT, OBJ_FIRST_WS, object_start(m, p.b), 0) : 0;
     case OBJ_FIRST:
     case OBJ_NEXT:
         if (byte == '"') return key_start(m, p.b);
@@ -141,9 +150,12 @@ static uint32_t object_step(Machine *m, Pos p, uint8_t byte) {
         uint32_t unused[NAME_WORDS];
         bool regions;
         if (byte == '}') return object_may_close(m, p.b) ? m->done_pos : 0;
-        return byte == ',' && object_choices(m, p.b, unused, &regions) ? pos3(m, POS_OBJECT, OBJ_NEXT_WS, p.b, 0) : 0;
+        return byte == ',' && object_choices(m, p.b, unused, &regions)
+                   ? pos3(m, POS_OBJECT, OBJ_NEXT_WS, p.b, 0)
+                   : 0;
     }
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -172,11 +184,14 @@ static bool array_may_grow(const IrArray *f, const IrArrayState *s) {
 
 static uint32_t array_step(Machine *m, Pos p, uint8_t byte) {
     IrArrayState s = {0};
-    if (p.a == ARR_OPEN) return byte == '[' ? pos3(m, POS_ARRAY, ARR_FIRST_WS, array_intern(m, p.b, &s), 0) : 0;
+    if (p.a == ARR_OPEN)
+        return byte == '[' ? pos3(m, POS_ARRAY, ARR_FIRST_WS, array_intern(m, p.b, &s), 0) : 0;
     if (p.a != ARR_FIRST && p.a != ARR_AFTER) return 0;
     const IrArray *f = array_form(m, p.b, &s);
     if (byte == ']') return ir_array_may_close(f, &s) ? m->done_pos : 0;
-    return byte == ',' && p.a == ARR_AFTER && array_may_grow(f, &s) ? pos3(m, POS_ARRAY, ARR_NEXT_WS, p.b, 0) : 0;
+    return byte == ',' && p.a == ARR_AFTER && array_may_grow(f, &s)
+               ? pos3(m, POS_ARRAY, ARR_NEXT_WS, p.b, 0)
+               : 0;
 }
 
 /* Begins an element in every way that can still be completed. */
@@ -187,7 +202,8 @@ static void elements_add(Machine *m, uint32_t a, uint32_t stack) {
     for (uint32_t choice = 0; choice < 1u << f->n_contains; choice++) {
         if (!ir_array_advance(f, &s, choice, &next) || !ir_array_can_finish(f, &next)) continue;
         uint32_t ret = pos3(m, POS_ARRAY, ARR_AFTER_WS, array_intern(m, form, &next), 0);
-        closure_add(m, pos3(m, POS_GOAL, ir_array_element(f, &s)->goals[choice], 0, 0), stack_push(m, stack, ret));
+        closure_add(m, pos3(m, POS_GOAL, ir_array_element(f, &s)->goals[choice], 0, 0),
+                    stack_push(m, stack, ret));
     }
 }
 
@@ -210,7 +226,9 @@ static uint32_t length_step(Machine *m, Pos p, uint8_t byte) {
     return pos3(m, POS_LENGTH, lex, need, room);
 }
 
-bool json_pos_names_form(Pos p) { return p.kind == POS_OBJECT ? p.a == OBJ_OPEN : p.kind == POS_ARRAY && p.a == ARR_OPEN; }
+bool json_pos_names_form(Pos p) {
+    return p.kind == POS_OBJECT ? p.a == OBJ_OPEN : p.kind == POS_ARRAY && p.a == ARR_OPEN;
+}
 
 /* ---- closures ---- */
 
@@ -221,8 +239,10 @@ static void goal_closure(Machine *m, uint32_t goal, uint32_t stack) {
         uint32_t text = lex_start(m, m->ir->string_lexer);
         closure_add(m, pos3(m, POS_LENGTH, text, g->lengths[i].min, g->lengths[i].max), stack);
     }
-    for (uint32_t i = 0; i < g->n_objects; i++) closure_add(m, pos3(m, POS_OBJECT, OBJ_OPEN, g->objects[i], 0), stack);
-    for (uint32_t i = 0; i < g->n_arrays; i++) closure_add(m, pos3(m, POS_ARRAY, ARR_OPEN, g->arrays[i], 0), stack);
+    for (uint32_t i = 0; i < g->n_objects; i++)
+        closure_add(m, pos3(m, POS_OBJECT, OBJ_OPEN, g->objects[i], 0), stack);
+    for (uint32_t i = 0; i < g->n_arrays; i++)
+        closure_add(m, pos3(m, POS_ARRAY, ARR_OPEN, g->arrays[i], 0), stack);
 }
 
 static void spaces_then(Machine *m, Pos p, uint32_t stack) {
@@ -243,10 +263,18 @@ static void key_closure(Machine *m, uint32_t id, Pos p, uint32_t stack) {
 
 void json_closure(Machine *m, uint32_t id, Pos p, uint32_t stack) {
     switch ((PosKind)p.kind) {
-    case POS_GOAL: goal_closure(m, p.a, stack); break;
-    case POS_LENGTH: closure_scan(m, id, stack); break;
-    case POS_KEY: key_closure(m, id, p, stack); break;
-    case POS_DONE: closure_pop(m, stack, 0); break;
+    case POS_GOAL:
+        goal_closure(m, p.a, stack);
+        break;
+    case POS_LENGTH:
+        closure_scan(m, id, stack);
+        break;
+    case POS_KEY:
+        key_closure(m, id, p, stack);
+        break;
+    case POS_DONE:
+        closure_pop(m, stack, 0);
+        break;
     case POS_OBJECT:
         if (p.a == OBJ_FIRST_WS || p.a == OBJ_AFTER_WS || p.a == OBJ_NEXT_WS)
             spaces_then(m, p, stack);
@@ -257,7 +285,8 @@ void json_closure(Machine *m, uint32_t id, Pos p, uint32_t stack) {
         if (p.a == MEMBER_COLON)
             closure_scan(m, id, stack);
         else if (p.a == MEMBER_VALUE)
-            closure_add(m, pos3(m, POS_GOAL, p.c, 0, 0), stack_push(m, stack, pos3(m, POS_OBJECT, OBJ_AFTER_WS, p.b, 0)));
+            closure_add(m, pos3(m, POS_GOAL, p.c, 0, 0),
+                        stack_push(m, stack, pos3(m, POS_OBJECT, OBJ_AFTER_WS, p.b, 0)));
         else
             spaces_then(m, p, stack);
         break;
@@ -270,17 +299,25 @@ void json_closure(Machine *m, uint32_t id, Pos p, uint32_t stack) {
         if (p.a != ARR_NEXT) closure_scan(m, id, stack);
         if (p.a == ARR_FIRST || p.a == ARR_NEXT) elements_add(m, p.b, stack);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
 uint32_t json_step(Machine *m, Pos p, uint8_t byte) {
     switch ((PosKind)p.kind) {
-    case POS_LENGTH: return length_step(m, p, byte);
-    case POS_KEY: return key_step(m, p, byte);
-    case POS_OBJECT: return object_step(m, p, byte);
-    case POS_MEMBER: return p.a == MEMBER_COLON && byte == ':' ? pos3(m, POS_MEMBER, MEMBER_VALUE_WS, p.b, p.c) : 0;
-    case POS_ARRAY: return array_step(m, p, byte);
-    default: return 0;
+    case POS_LENGTH:
+        return length_step(m, p, byte);
+    case POS_KEY:
+        return key_step(m, p, byte);
+    case POS_OBJECT:
+        return object_step(m, p, byte);
+    case POS_MEMBER:
+        return p.a == MEMBER_COLON && byte == ':' ? pos3(m, POS_MEMBER, MEMBER_VALUE_WS, p.b, p.c)
+                                                  : 0;
+    case POS_ARRAY:
+        return array_step(m, p, byte);
+    default:
+        return 0;
     }
 }

@@ -6,20 +6,25 @@
 enum { LAZY_MAX_TRIGGERS = 64, LAZY_SCAN_BUDGET = 20000000 };
 
 static bool trigger_init(LazyTrigger *t, const GrammarTrigger *from, GrammarWork *w) {
-    *t = (LazyTrigger){.kind = from->kind, .token = from->token, .text = arena_dup(w->arena, from->text)};
-    if (!t->text.p && from->text.n) return work_fail(w, ERR_NOMEM, "out of memory for a grammar trigger");
+    *t = (LazyTrigger){
+        .kind = from->kind, .token = from->token, .text = arena_dup(w->arena, from->text)};
+    if (!t->text.p && from->text.n)
+        return work_fail(w, ERR_NOMEM, "out of memory for a grammar trigger");
     if (t->kind == GRAMMAR_TRIGGER_WORD && !t->text.n)
-        return work_fail(w, ERR_INPUT, "a grammar trigger word is empty, at least one byte is needed");
+        return work_fail(w, ERR_INPUT,
+                         "a grammar trigger word is empty, at least one byte is needed");
     if (t->kind < GRAMMAR_TRIGGER_PATTERN) return true;
     t->anchored = str_starts(t->text, STR("^"));
     if (!regex_cut_at_group(w, t->text, &t->before, &t->rest)) return false;
-    t->find = regex_dfa(w, t->text, t->kind == GRAMMAR_TRIGGER_PATTERN ? REGEX_SUFFIX : REGEX_WHOLE);
+    t->find =
+        regex_dfa(w, t->text, t->kind == GRAMMAR_TRIGGER_PATTERN ? REGEX_SUFFIX : REGEX_WHOLE);
     return t->find != NULL;
 }
 
 LazyRules *lazy_rules_new(const GrammarLazy *lazy, Err *err) {
     if (lazy->n_triggers > LAZY_MAX_TRIGGERS) {
-        err_set(err, ERR_LIMIT, "%zu grammar triggers, at most %d are accepted", lazy->n_triggers, LAZY_MAX_TRIGGERS);
+        err_set(err, ERR_LIMIT, "%zu grammar triggers, at most %d are accepted", lazy->n_triggers,
+                LAZY_MAX_TRIGGERS);
         return NULL;
     }
     LazyRules *r = mem_calloc(1, sizeof *r);
@@ -46,7 +51,8 @@ void lazy_rules_release(LazyRules *r) {
 
 const LazyTrigger *lazy_rules_token(const LazyRules *r, uint32_t token) {
     for (size_t i = 0; i < r->n; i++)
-        if (r->triggers[i].kind == GRAMMAR_TRIGGER_TOKEN && r->triggers[i].token == token) return &r->triggers[i];
+        if (r->triggers[i].kind == GRAMMAR_TRIGGER_TOKEN && r->triggers[i].token == token)
+            return &r->triggers[i];
     return NULL;
 }
 
@@ -61,7 +67,9 @@ static bool span_matches(const Dfa *d, Str text, size_t from, size_t end, int64_
     return d->label[q] >= 0;
 }
 
-static bool at_boundary(Str text, size_t at) { return at == text.n || ((unsigned char)text.p[at] & 0xC0) != 0x80; }
+static bool at_boundary(Str text, size_t at) {
+    return at == text.n || ((unsigned char)text.p[at] & 0xC0) != 0x80;
+}
 
 /* Where the match that ends at `end` begins: leftmost, then the first place of its group. */
 static size_t match_begin(const LazyTrigger *t, Str text, size_t end, int64_t *budget) {
@@ -118,10 +126,13 @@ bool lazy_rules_find(const LazyRules *r, Str text, size_t seen, size_t *at, Err 
             end = pattern_end(t, text, seen, &budget);
             begin = end == STR_NPOS ? end : match_begin(t, text, end, &budget);
         }
-        if (begin == STR_NPOS || (best_end != STR_NPOS && (end > best_end || (end == best_end && begin >= *at)))) continue;
+        if (begin == STR_NPOS ||
+            (best_end != STR_NPOS && (end > best_end || (end == best_end && begin >= *at))))
+            continue;
         best_end = end;
         *at = begin;
     }
-    if (budget < 0) return err_set(err, ERR_LIMIT, "searching the output for a grammar trigger takes too long");
+    if (budget < 0)
+        return err_set(err, ERR_LIMIT, "searching the output for a grammar trigger takes too long");
     return true;
 }

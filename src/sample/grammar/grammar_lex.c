@@ -5,9 +5,12 @@
 #include "base/utf8.h"
 #include "sample/grammar/grammar_machine.h"
 
-enum { RANGE_SAME = UINT32_MAX }; /* d == e == this: any code point will do, c is the target already */
+enum {
+    RANGE_SAME = UINT32_MAX
+}; /* d == e == this: any code point will do, c is the target already */
 
-static Pos lex_pos(uint32_t lexer, uint32_t sub, uint32_t left, uint32_t q, uint32_t lo, uint32_t hi) {
+static Pos lex_pos(uint32_t lexer, uint32_t sub, uint32_t left, uint32_t q, uint32_t lo,
+                   uint32_t hi) {
     return (Pos){POS_LEX, lexer, sub << 8 | left, q, lo, hi};
 }
 
@@ -18,7 +21,8 @@ static uint32_t char_pos(Machine *m, uint32_t lexer, uint32_t q) {
 uint32_t lex_start(Machine *m, uint32_t lexer) {
     const IrLexer *x = &m->ir->lexers[lexer];
     if (!x->dfa->n) return 0;
-    if (x->mode == LEX_JSON) return machine_intern_pos(m, lex_pos(lexer, SUB_OPEN, 0, x->dfa->start, 0, 0));
+    if (x->mode == LEX_JSON)
+        return machine_intern_pos(m, lex_pos(lexer, SUB_OPEN, 0, x->dfa->start, 0, 0));
     return char_pos(m, lexer, x->dfa->start);
 }
 
@@ -37,14 +41,15 @@ static uint32_t edge_from(const Dfa *d, uint32_t q, uint32_t cp) {
 
 /* A position that spells a code point of [lo, hi] from q with `left` more units; 0 if none of them leads on. With
  * `aligned`, every continuation of the units so far stays within the range. */
-static uint32_t spell_pos(Machine *m, uint32_t lexer, uint32_t sub, uint32_t left, uint32_t q, uint32_t lo, uint32_t hi,
-                          bool aligned) {
+static uint32_t spell_pos(Machine *m, uint32_t lexer, uint32_t sub, uint32_t left, uint32_t q,
+                          uint32_t lo, uint32_t hi, bool aligned) {
     const Dfa *d = m->ir->lexers[lexer].dfa;
     uint32_t e = edge_from(d, q, lo);
     if (e == d->edge_at[q + 1] || d->edges[e].lo > hi) return 0;
     if (!left) return char_pos(m, lexer, d->edges[e].to);
     if (aligned && d->edges[e].lo <= lo && d->edges[e].hi >= hi)
-        return machine_intern_pos(m, lex_pos(lexer, sub, left, d->edges[e].to, RANGE_SAME, RANGE_SAME));
+        return machine_intern_pos(
+            m, lex_pos(lexer, sub, left, d->edges[e].to, RANGE_SAME, RANGE_SAME));
     return machine_intern_pos(m, lex_pos(lexer, sub, left, q, lo, hi));
 }
 
@@ -69,7 +74,8 @@ static uint32_t utf8_continue(Machine *m, Pos p, uint8_t b) {
         return machine_intern_pos(m, lex_pos(p.a, SUB_UTF8, left, p.c, RANGE_SAME, RANGE_SAME));
     }
     uint32_t block = 1u << 6 * left;
-    uint32_t base = (p.d >> 6 * (left + 1)) << 6 * (left + 1); /* the range lies within one block of the next size up */
+    uint32_t base = (p.d >> 6 * (left + 1))
+                    << 6 * (left + 1); /* the range lies within one block of the next size up */
     uint32_t lo = base + (uint32_t)(b & 0x3F) * block, hi = lo + block - 1;
     if (hi < p.d || lo > p.e) return 0; /* overlong, surrogate or above U+10FFFF */
     return spell_pos(m, p.a, SUB_UTF8, left, p.c, lo, hi, true);
@@ -102,7 +108,8 @@ static uint32_t hex_step(Machine *m, Pos p, uint8_t b) {
     uint32_t last = lo > 0xD800 ? lo : 0xD800, end = hi < 0xDBFF ? hi : 0xDBFF;
     uint32_t e = edge_from(d, p.c, lo), pair = edge_from(d, p.c, 0x10000 + ((last - 0xD800) << 10));
     bool plain = e < d->edge_at[p.c + 1] && d->edges[e].lo <= hi && !(lo >= 0xD800 && hi <= 0xDFFF);
-    bool pairs = last <= end && pair < d->edge_at[p.c + 1] && d->edges[pair].lo <= 0x10000 + ((end - 0xD800) << 10) + 0x3FF;
+    bool pairs = last <= end && pair < d->edge_at[p.c + 1] &&
+                 d->edges[pair].lo <= 0x10000 + ((end - 0xD800) << 10) + 0x3FF;
     if (!plain && !pairs) return 0;
     return machine_intern_pos(m, lex_pos(p.a, SUB_HEX, left, p.c, lo, hi));
 }
@@ -114,9 +121,15 @@ static uint32_t low_step(Machine *m, Pos p, uint8_t b) {
     uint32_t lo = p.d, hi = p.e;
     bool same = p.d == RANGE_SAME;
     switch (left) {
-    case 5: if (b != '\\') return 0; break;
-    case 4: if (b != 'u') return 0; break;
-    case 3: if (v != 0xD) return 0; break;
+    case 5:
+        if (b != '\\') return 0;
+        break;
+    case 4:
+        if (b != 'u') return 0;
+        break;
+    case 3:
+        if (v != 0xD) return 0;
+        break;
     case 2:
         if (v < 0xC) return 0;
         v -= 0xC;
@@ -137,14 +150,30 @@ static uint32_t low_step(Machine *m, Pos p, uint8_t b) {
 static uint32_t escape_step(Machine *m, Pos p, uint8_t b) {
     uint32_t cp;
     switch (b) {
-    case '"': case '\\': case '/': cp = b; break;
-    case 'b': cp = 8; break;
-    case 'f': cp = 12; break;
-    case 'n': cp = 10; break;
-    case 'r': cp = 13; break;
-    case 't': cp = 9; break;
-    case 'u': return machine_intern_pos(m, lex_pos(p.a, SUB_HEX, 4, p.c, 0, 0xFFFF));
-    default: return 0;
+    case '"':
+    case '\\':
+    case '/':
+        cp = b;
+        break;
+    case 'b':
+        cp = 8;
+        break;
+    case 'f':
+        cp = 12;
+        break;
+    case 'n':
+        cp = 10;
+        break;
+    case 'r':
+        cp = 13;
+        break;
+    case 't':
+        cp = 9;
+        break;
+    case 'u':
+        return machine_intern_pos(m, lex_pos(p.a, SUB_HEX, 4, p.c, 0, 0xFFFF));
+    default:
+        return 0;
     }
     return char_pos(m, p.a, dfa_next(m->ir->lexers[p.a].dfa, p.c, cp));
 }
@@ -152,22 +181,33 @@ static uint32_t escape_step(Machine *m, Pos p, uint8_t b) {
 static uint32_t lex_compute(Machine *m, Pos p, uint8_t b) {
     const IrLexer *x = &m->ir->lexers[p.a];
     switch (p.b >> 8) {
-    case SUB_OPEN: return b == '"' ? char_pos(m, p.a, p.c) : 0;
+    case SUB_OPEN:
+        return b == '"' ? char_pos(m, p.a, p.c) : 0;
     case SUB_CHAR:
         if (x->mode == LEX_JSON) {
             if (b < 0x20) return 0;
             if (b == '"') {
                 int32_t label = x->dfa->label[p.c];
-                return label < 0 ? 0 : machine_intern_pos(m, lex_pos(p.a, SUB_END, 0, (uint32_t)label, 0, 0));
+                return label < 0
+                           ? 0
+                           : machine_intern_pos(m, lex_pos(p.a, SUB_END, 0, (uint32_t)label, 0, 0));
             }
-            if (b == '\\') return x->dfa->edge_at[p.c] == x->dfa->edge_at[p.c + 1] ? 0 : machine_intern_pos(m, lex_pos(p.a, SUB_ESC, 0, p.c, 0, 0));
+            if (b == '\\')
+                return x->dfa->edge_at[p.c] == x->dfa->edge_at[p.c + 1]
+                           ? 0
+                           : machine_intern_pos(m, lex_pos(p.a, SUB_ESC, 0, p.c, 0, 0));
         }
         return utf8_lead(m, p.a, p.c, b);
-    case SUB_UTF8: return utf8_continue(m, p, b);
-    case SUB_ESC: return escape_step(m, p, b);
-    case SUB_HEX: return hex_step(m, p, b);
-    case SUB_LOW: return low_step(m, p, b);
-    default: return 0;
+    case SUB_UTF8:
+        return utf8_continue(m, p, b);
+    case SUB_ESC:
+        return escape_step(m, p, b);
+    case SUB_HEX:
+        return hex_step(m, p, b);
+    case SUB_LOW:
+        return low_step(m, p, b);
+    default:
+        return 0;
     }
 }
 
@@ -214,16 +254,18 @@ static bool state_alive(uint32_t q, const uint8_t *region, const uint32_t *reach
     return false;
 }
 
-bool lex_alive(const Machine *m, const Pos *p, const uint8_t *region, const uint32_t *reach, uint32_t n_words,
-               const uint32_t *unused) {
+bool lex_alive(const Machine *m, const Pos *p, const uint8_t *region, const uint32_t *reach,
+               uint32_t n_words, const uint32_t *unused) {
     uint32_t sub = p->b >> 8;
     if (sub == SUB_END) return true; /* checked with its label by the caller */
-    if (sub == SUB_CHAR || sub == SUB_OPEN || p->d == RANGE_SAME) return state_alive(p->c, region, reach, n_words, unused);
+    if (sub == SUB_CHAR || sub == SUB_OPEN || p->d == RANGE_SAME)
+        return state_alive(p->c, region, reach, n_words, unused);
     const Dfa *d = m->ir->lexers[p->a].dfa;
     uint32_t lo = p->d, hi = p->e;
     if (sub == SUB_ESC) lo = 0, hi = SET_MAX_CP; /* \u spells anything */
     for (int part = 0; part < 2; part++) {
-        for (uint32_t e = edge_from(d, p->c, lo); e < d->edge_at[p->c + 1] && d->edges[e].lo <= hi; e++)
+        for (uint32_t e = edge_from(d, p->c, lo); e < d->edge_at[p->c + 1] && d->edges[e].lo <= hi;
+             e++)
             if (state_alive(d->edges[e].to, region, reach, n_words, unused)) return true;
         if (sub != SUB_HEX || p->d > 0xDBFF || p->e < 0xD800) return false;
         /* may still become a surrogate pair: what pairs that begin in the range can spell */

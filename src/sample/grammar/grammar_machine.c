@@ -124,7 +124,8 @@ static uint32_t stack_union(Machine *m, uint32_t a, uint32_t b) {
     uint32_t id = stack_merge(m, a, b);
     if (m->failed) return a;
     memo = table_intern(&m->unions, key, 2, &fresh);
-    if (memo == TABLE_NONE || !words_reach(m, &m->union_of, &m->n_union_of, memo)) return machine_fail(m, ERR_NOMEM), a;
+    if (memo == TABLE_NONE || !words_reach(m, &m->union_of, &m->n_union_of, memo))
+        return machine_fail(m, ERR_NOMEM), a;
     return m->union_of[memo] = id;
 }
 
@@ -162,7 +163,8 @@ void closure_scan(Machine *m, uint32_t pos, uint32_t stack) {
 
 void closure_pop(Machine *m, uint32_t stack, uint32_t label) {
     uint32_t flags = table_key(&m->stacks, stack)[0];
-    if (flags & STACK_HAS_EMPTY) closure_add(m, machine_intern_pos(m, (Pos){.kind = POS_FINISHED}), EMPTY_STACK);
+    if (flags & STACK_HAS_EMPTY)
+        closure_add(m, machine_intern_pos(m, (Pos){.kind = POS_FINISHED}), EMPTY_STACK);
     if (flags & STACK_HAS_UNKNOWN)
         closure_add(m, machine_intern_pos(m, (Pos){.kind = POS_ESCAPE, .a = label}), EMPTY_STACK);
     for (uint32_t i = 1; i < table_len(&m->stacks, stack) && !m->failed; i += 2) {
@@ -175,7 +177,8 @@ void closure_pop(Machine *m, uint32_t stack, uint32_t label) {
 
 /* A raw lexer state that can only return: calling with it as the return position needs no stack entry. */
 static bool returns_only(const Dfa *d, uint32_t q) {
-    return d->label[q] >= 0 && d->edge_at[q] == d->edge_at[q + 1] && (!d->call_at || d->call_at[q] == d->call_at[q + 1]);
+    return d->label[q] >= 0 && d->edge_at[q] == d->edge_at[q + 1] &&
+           (!d->call_at || d->call_at[q] == d->call_at[q + 1]);
 }
 
 static void lex_closure(Machine *m, uint32_t id, Pos p, uint32_t stack) {
@@ -189,7 +192,8 @@ static void lex_closure(Machine *m, uint32_t id, Pos p, uint32_t stack) {
             DfaCall call = x->dfa->calls[c];
             uint32_t below = stack;
             if (!returns_only(x->dfa, call.to)) {
-                uint32_t ret = machine_intern_pos(m, (Pos){POS_LEX, p.a, SUB_CHAR << 8, call.to, 0, 0});
+                uint32_t ret =
+                    machine_intern_pos(m, (Pos){POS_LEX, p.a, SUB_CHAR << 8, call.to, 0, 0});
                 below = stack_push(m, stack, ret);
             }
             closure_add(m, lex_start(m, call.rule), below);
@@ -239,7 +243,8 @@ static uint32_t closure_end(Machine *m) {
     if (!key_reach(m, m->n_out * 2)) return MACHINE_DEAD;
     for (uint32_t i = 0; i < m->n_out; i++) {
         Config c = m->out[i];
-        while (i + 1 < m->n_out && m->out[i + 1].pos == c.pos) c.stack = stack_union(m, c.stack, m->out[++i].stack);
+        while (i + 1 < m->n_out && m->out[i + 1].pos == c.pos)
+            c.stack = stack_union(m, c.stack, m->out[++i].stack);
         m->key[n++] = c.pos;
         m->key[n++] = c.stack;
     }
@@ -289,31 +294,39 @@ uint32_t machine_step_token(Machine *m, uint32_t state, uint32_t token) {
         Pos p = machine_pos(m, c.pos);
         if (p.kind != POS_LEX || p.b >> 8 != SUB_CHAR || token > SET_TOKEN_MAX) continue;
         uint32_t q = dfa_next(m->ir->lexers[p.a].dfa, p.c, SET_TOKEN_BASE + token);
-        if (q != DFA_DEAD) closure_add(m, machine_intern_pos(m, (Pos){POS_LEX, p.a, SUB_CHAR << 8, q, 0, 0}), c.stack);
+        if (q != DFA_DEAD)
+            closure_add(m, machine_intern_pos(m, (Pos){POS_LEX, p.a, SUB_CHAR << 8, q, 0, 0}),
+                        c.stack);
     }
     return closure_end(m);
 }
 
 uint32_t machine_union(Machine *m, uint32_t a, uint32_t b) {
     closure_begin(m);
-    for (uint32_t i = 0; i < machine_n_configs(m, a); i++) closure_add(m, machine_config(m, a, i).pos, machine_config(m, a, i).stack);
-    for (uint32_t i = 0; i < machine_n_configs(m, b); i++) closure_add(m, machine_config(m, b, i).pos, machine_config(m, b, i).stack);
+    for (uint32_t i = 0; i < machine_n_configs(m, a); i++)
+        closure_add(m, machine_config(m, a, i).pos, machine_config(m, a, i).stack);
+    for (uint32_t i = 0; i < machine_n_configs(m, b); i++)
+        closure_add(m, machine_config(m, b, i).pos, machine_config(m, b, i).stack);
     return closure_end(m);
 }
 
-bool machine_tokens(Machine *m, uint32_t state, bool (*each)(void *arg, uint32_t lo, uint32_t hi), void *arg) {
+bool machine_tokens(Machine *m, uint32_t state, bool (*each)(void *arg, uint32_t lo, uint32_t hi),
+                    void *arg) {
     for (uint32_t i = 0; i < machine_n_configs(m, state); i++) {
         Pos p = machine_pos(m, machine_config(m, state, i).pos);
         if (p.kind != POS_LEX || p.b >> 8 != SUB_CHAR) continue;
         const Dfa *d = m->ir->lexers[p.a].dfa;
         for (uint32_t e = d->edge_at[p.c]; e < d->edge_at[p.c + 1]; e++)
-            if (d->edges[e].lo >= SET_TOKEN_BASE && !each(arg, d->edges[e].lo - SET_TOKEN_BASE, d->edges[e].hi - SET_TOKEN_BASE))
+            if (d->edges[e].lo >= SET_TOKEN_BASE &&
+                !each(arg, d->edges[e].lo - SET_TOKEN_BASE, d->edges[e].hi - SET_TOKEN_BASE))
                 return false;
     }
     return true;
 }
 
-uint32_t machine_n_configs(const Machine *m, uint32_t state) { return table_len(&m->states, state) / 2; }
+uint32_t machine_n_configs(const Machine *m, uint32_t state) {
+    return table_len(&m->states, state) / 2;
+}
 
 Config machine_config(const Machine *m, uint32_t state, uint32_t i) {
     const uint32_t *key = table_key(&m->states, state) + (size_t)i * 2;
@@ -362,9 +375,13 @@ static bool machine_setup(Machine *m) {
     m->seen_stamp = mem_calloc(SEEN_SLOTS, sizeof *m->seen_stamp);
     if (!m->seen || !m->seen_stamp || !key_reach(m, 16)) return machine_fail(m, ERR_NOMEM);
     uint32_t nothing[POS_WORDS] = {UINT32_MAX};
-    if (table_intern(&m->positions, nothing, POS_WORDS, &fresh) != 0) return machine_fail(m, ERR_NOMEM);
-    if (table_intern(&m->states, NULL, 0, &fresh) != MACHINE_DEAD) return machine_fail(m, ERR_NOMEM);
-    if (!words_reach(m, &m->lex_row, &m->cap_lex_row, 1) || !words_reach(m, &m->state_row, &m->cap_state_row, 1)) return false;
+    if (table_intern(&m->positions, nothing, POS_WORDS, &fresh) != 0)
+        return machine_fail(m, ERR_NOMEM);
+    if (table_intern(&m->states, NULL, 0, &fresh) != MACHINE_DEAD)
+        return machine_fail(m, ERR_NOMEM);
+    if (!words_reach(m, &m->lex_row, &m->cap_lex_row, 1) ||
+        !words_reach(m, &m->state_row, &m->cap_state_row, 1))
+        return false;
     stack_intern(m, (uint32_t[]){STACK_HAS_EMPTY}, 1, 0);
     stack_intern(m, (uint32_t[]){STACK_HAS_UNKNOWN}, 1, 0);
     m->done_pos = machine_intern_pos(m, (Pos){.kind = POS_DONE});
@@ -374,8 +391,9 @@ static bool machine_setup(Machine *m) {
 
 static uint32_t start_make(Machine *m) {
     closure_begin(m);
-    uint32_t root = m->ir->root_is_goal ? machine_intern_pos(m, (Pos){.kind = POS_GOAL, .a = m->ir->root})
-                                        : lex_start(m, m->ir->root);
+    uint32_t root = m->ir->root_is_goal
+                        ? machine_intern_pos(m, (Pos){.kind = POS_GOAL, .a = m->ir->root})
+                        : lex_start(m, m->ir->root);
     if (m->ir->root_is_goal) /* blanks in front, then the value */
         closure_add(m, m->space_pos, stack_push(m, EMPTY_STACK, root));
     else
@@ -384,12 +402,14 @@ static uint32_t start_make(Machine *m) {
 }
 
 bool machine_init(Machine *m, const GrammarIr *ir, Err *err) {
-    *m = (Machine){.ir = ir, .max_depth = ir->root_is_goal ? MACHINE_MAX_JSON_DEPTH : MACHINE_MAX_DEPTH};
+    *m = (Machine){.ir = ir,
+                   .max_depth = ir->root_is_goal ? MACHINE_MAX_JSON_DEPTH : MACHINE_MAX_DEPTH};
     if (machine_setup(m)) m->start = start_make(m);
     if (!m->failed) return true;
     bool nomem = m->failed == ERR_NOMEM;
     machine_deinit(m);
-    return nomem ? err_nomem(err, "a grammar") : err_set(err, ERR_LIMIT, "the grammar is too ambiguous to run");
+    return nomem ? err_nomem(err, "a grammar")
+                 : err_set(err, ERR_LIMIT, "the grammar is too ambiguous to run");
 }
 
 void machine_deinit(Machine *m) {
@@ -413,7 +433,8 @@ void machine_deinit(Machine *m) {
 }
 
 size_t machine_bytes(const Machine *m) {
-    return table_bytes(&m->positions) + table_bytes(&m->stacks) + table_bytes(&m->states) + table_bytes(&m->unions) +
-           table_bytes(&m->objects) + table_bytes(&m->arrays) + (size_t)m->cap_rows * 1024 +
+    return table_bytes(&m->positions) + table_bytes(&m->stacks) + table_bytes(&m->states) +
+           table_bytes(&m->unions) + table_bytes(&m->objects) + table_bytes(&m->arrays) +
+           (size_t)m->cap_rows * 1024 +
            (size_t)(m->n_union_of + m->cap_depth + m->cap_lex_row + m->cap_state_row) * 4;
 }

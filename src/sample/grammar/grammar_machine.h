@@ -25,15 +25,15 @@ enum { MACHINE_MAX_DEPTH = 1500, MACHINE_MAX_JSON_DEPTH = 124, MACHINE_HEADROOM 
 typedef enum PosKind {
     POS_FINISHED, /* the root is complete */
     POS_ESCAPE,   /* a: label. Left the unknown stack: what follows depends on the caller's stack */
-    POS_LEX,      /* a: lexer, b: sub-state and bytes left, c: state, d, e: range of code points being spelled */
-    POS_LENGTH,   /* a: string position, b: code points still needed, c: still allowed */
-    POS_GOAL,     /* a: goal */
-    POS_OBJECT,   /* a: phase, b: object state */
-    POS_KEY,      /* a: object state, b: position in the key lexer */
+    POS_LEX, /* a: lexer, b: sub-state and bytes left, c: state, d, e: range of code points being spelled */
+    POS_LENGTH,     /* a: string position, b: code points still needed, c: still allowed */
+    POS_GOAL,       /* a: goal */
+    POS_OBJECT,     /* a: phase, b: object state */
+    POS_KEY,        /* a: object state, b: position in the key lexer */
     POS_KEY_RETURN, /* a: object state; the label popped with is the class */
-    POS_MEMBER,   /* a: phase, b: object state (with the member), c: goal */
-    POS_ARRAY,    /* a: phase, b: array state */
-    POS_DONE,     /* behind the closing bracket */
+    POS_MEMBER,     /* a: phase, b: object state (with the member), c: goal */
+    POS_ARRAY,      /* a: phase, b: array state */
+    POS_DONE,       /* behind the closing bracket */
 } PosKind;
 
 typedef struct Pos {
@@ -53,7 +53,7 @@ typedef struct Machine {
     WordTable objects;   /* {object form, members counted, name set words} */
     WordTable arrays;    /* {array form, IrArrayState} */
     uint32_t *union_of;
-    uint16_t *depth; /* per stack */
+    uint16_t *depth;               /* per stack */
     uint32_t *lex_row, *state_row; /* per position / state: row number + 1; 0 = none yet */
     uint32_t n_union_of, cap_depth, cap_lex_row, cap_state_row;
     uint32_t *rows; /* rows of 256 targets; ROW_UNKNOWN = not computed yet */
@@ -61,7 +61,7 @@ typedef struct Machine {
     /* closure under construction */
     Config *work, *out;
     uint32_t n_work, cap_work, n_out, cap_out;
-    Config *seen;       /* hash set of this closure */
+    Config *seen; /* hash set of this closure */
     uint32_t *seen_stamp, stamp;
     uint32_t n_seen;
     uint32_t *key;
@@ -77,7 +77,8 @@ bool machine_init(Machine *m, const GrammarIr *ir, Err *err) MUST_CHECK;
 void machine_deinit(Machine *m);
 static inline uint32_t machine_start(const Machine *m) { return m->start; }
 uint32_t machine_step(Machine *m, uint32_t state, uint8_t byte);
-uint32_t machine_step_token(Machine *m, uint32_t state, uint32_t token); /* by <[id]> references only */
+uint32_t machine_step_token(Machine *m, uint32_t state,
+                            uint32_t token);                /* by <[id]> references only */
 uint32_t machine_union(Machine *m, uint32_t a, uint32_t b); /* follows both */
 bool machine_may_end(const Machine *m, uint32_t state);
 bool machine_is_done(const Machine *m, uint32_t state); /* may end and nothing else */
@@ -88,9 +89,11 @@ bool machine_collect(Machine *m, uint32_t **states, size_t n, Err *err) MUST_CHE
 /* For the mask walker. */
 uint32_t machine_n_configs(const Machine *m, uint32_t state);
 Config machine_config(const Machine *m, uint32_t state, uint32_t i);
-uint32_t machine_state_of(Machine *m, Config c);                           /* closure of one configuration */
-uint32_t machine_pop(Machine *m, uint32_t stack, uint32_t label);          /* state after leaving into stack */
-bool machine_tokens(Machine *m, uint32_t state, bool (*each)(void *arg, uint32_t lo, uint32_t hi), void *arg);
+uint32_t machine_state_of(Machine *m, Config c); /* closure of one configuration */
+uint32_t machine_pop(Machine *m, uint32_t stack,
+                     uint32_t label); /* state after leaving into stack */
+bool machine_tokens(Machine *m, uint32_t state, bool (*each)(void *arg, uint32_t lo, uint32_t hi),
+                    void *arg);
 
 /* Shared by the machine's own files. */
 enum { ROW_UNKNOWN = UINT32_MAX };
@@ -99,11 +102,12 @@ enum { LENGTH_FREE = UINT32_MAX };
 Pos machine_pos(const Machine *m, uint32_t id);
 uint32_t machine_intern_pos(Machine *m, Pos p); /* id + 1 shifted: 0 is "no position" */
 bool machine_fail(Machine *m, ErrKind kind);
-uint32_t pos_step(Machine *m, uint32_t pos, uint8_t byte);     /* 0: dead */
-uint32_t lex_step(Machine *m, uint32_t pos, uint8_t byte);     /* 0: dead */
+uint32_t pos_step(Machine *m, uint32_t pos, uint8_t byte); /* 0: dead */
+uint32_t lex_step(Machine *m, uint32_t pos, uint8_t byte); /* 0: dead */
 uint32_t lex_start(Machine *m, uint32_t lexer);
-bool lex_alive(const Machine *m, const Pos *lex, const uint8_t *region, const uint32_t *reach, uint32_t n_words,
-               const uint32_t *unused); /* can a class still be completed from here */
+bool lex_alive(const Machine *m, const Pos *lex, const uint8_t *region, const uint32_t *reach,
+               uint32_t n_words,
+               const uint32_t *unused);              /* can a class still be completed from here */
 int32_t lex_label(const Machine *m, const Pos *lex); /* -1: not accepting here */
 void closure_add(Machine *m, uint32_t pos, uint32_t stack);
 bool stack_has_room(Machine *m, uint32_t stack, uint32_t n);

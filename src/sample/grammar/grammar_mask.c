@@ -5,7 +5,9 @@
 
 bool machine_error(const Machine *m, Err *err) {
     if (m->failed == ERR_NOMEM) return err_nomem(err, "a grammar");
-    return err_set(err, ERR_LIMIT, "the grammar became too ambiguous to follow: too many ways to read the output so far");
+    return err_set(
+        err, ERR_LIMIT,
+        "the grammar became too ambiguous to follow: too many ways to read the output so far");
 }
 
 /* ---- cache ---- */
@@ -79,7 +81,8 @@ static inline uint32_t step(Machine *m, uint32_t state, uint8_t byte) {
 }
 
 /* Walks the nodes below `root` from state; tokens whose bytes all go through are added to bits. */
-static void walk(MaskCache *c, Machine *m, const VocabTrie *t, uint32_t root, uint32_t state, uint64_t *bits, bool note) {
+static void walk(MaskCache *c, Machine *m, const VocabTrie *t, uint32_t root, uint32_t state,
+                 uint64_t *bits, bool note) {
     const VocabNode *nodes = t->nodes;
     struct MaskFrame *top = c->frames;
     uint32_t i = root + 1, n_walked = 0;
@@ -139,7 +142,9 @@ static bool pos_mask_fill(MaskCache *c, Machine *m, uint32_t pos, PosMask *out) 
     bool exact;
     uint32_t plain = pos_plain(m, pos, &exact);
     memcpy(out->bits, v->plain[plain], v->n_words * sizeof *out->bits);
-    out->trie = exact || plain >= VOCAB_PLAIN_MAX ? VOCAB_NOT_PLAIN : plain >= VOCAB_LONG ? VOCAB_NOT_SHORT : VOCAB_ALL;
+    out->trie = exact || plain >= VOCAB_PLAIN_MAX ? VOCAB_NOT_PLAIN
+                : plain >= VOCAB_LONG             ? VOCAB_NOT_SHORT
+                                                  : VOCAB_ALL;
     c->n_found = 0;
     m->growth = 0;
     uint32_t state = machine_state_of(m, (Config){pos, MACHINE_UNKNOWN_STACK});
@@ -184,14 +189,16 @@ static void config_mask(MaskCache *c, Machine *m, Config config, uint64_t *bits)
     if (kind == POS_FINISHED || kind == POS_ESCAPE) return;
     const PosMask *pm = pos_mask_get(c, m, config.pos);
     if (!pm) return;
-    if (m->depth[config.stack] + pm->growth > m->max_depth) { /* the limit is near: look at it exactly */
+    if (m->depth[config.stack] + pm->growth >
+        m->max_depth) { /* the limit is near: look at it exactly */
         walk(c, m, &c->vocab->tries[VOCAB_ALL], 0, machine_state_of(m, config), bits, false);
         return;
     }
     for (uint32_t i = 0; i < c->vocab->n_words; i++) bits[i] |= pm->bits[i];
     uint32_t label = UINT32_MAX, popped = MACHINE_DEAD;
     for (uint32_t i = 0; i < pm->n_escapes && !m->failed; i++) {
-        if (pm->escapes[i].label != label) popped = machine_pop(m, config.stack, label = pm->escapes[i].label);
+        if (pm->escapes[i].label != label)
+            popped = machine_pop(m, config.stack, label = pm->escapes[i].label);
         walk(c, m, &c->vocab->tries[pm->trie], pm->escapes[i].node, popped, bits, false);
     }
 }

@@ -17,7 +17,8 @@ static TestVocab small, large;
 static int vocabs_open(void **state) {
     (void)state;
     Err err = {0};
-    return testvocab_init(&small, 3000, 3, &err) && testvocab_init(&large, 128000, 1, &err) ? 0 : -1;
+    return testvocab_init(&small, 3000, 3, &err) && testvocab_init(&large, 128000, 1, &err) ? 0
+                                                                                            : -1;
 }
 
 static int vocabs_close(void **state) {
@@ -35,10 +36,13 @@ static bool may_follow(GrammarState *s, uint32_t id) {
     return ok;
 }
 
-static void mask_check(GrammarState *s, const TestVocab *v, const uint64_t *bits, const char *name) {
+static void mask_check(GrammarState *s, const TestVocab *v, const uint64_t *bits,
+                       const char *name) {
     for (uint32_t id = 0; id < v->n; id++) {
         bool in = bits[id / 64] >> id % 64 & 1, ok = may_follow(s, id);
-        if (in != ok) fail_msg("%s: token %u \"%.*s\" is %s the mask but %s", name, id, (int)v->tokens[id].n, v->tokens[id].p, in ? "in" : "not in", ok ? "accepted" : "rejected");
+        if (in != ok)
+            fail_msg("%s: token %u \"%.*s\" is %s the mask but %s", name, id, (int)v->tokens[id].n,
+                     v->tokens[id].p, in ? "in" : "not in", ok ? "accepted" : "rejected");
     }
 }
 
@@ -47,7 +51,8 @@ static uint32_t pick_closing(const TestVocab *v, const uint64_t *bits, uint64_t 
     static const char closers[] = "}]\":,0";
     if (bits[v->eos / 64] >> v->eos % 64 & 1) return v->eos;
     for (const char *c = closers; *c; c++)
-        if (bits[(unsigned char)*c / 64] >> (unsigned char)*c % 64 & 1 && test_random(seed) % 8) return (unsigned char)*c;
+        if (bits[(unsigned char)*c / 64] >> (unsigned char)*c % 64 & 1 && test_random(seed) % 8)
+            return (unsigned char)*c;
     return testvocab_pick(v, bits, seed);
 }
 
@@ -70,10 +75,14 @@ static void walk_run(Grammar *g, Walk *w, uint64_t *seed, const char *name) {
         bool ok;
         if (!grammar_state_mask(s, bits, &err)) fail_msg("%s: %s", name, err.msg);
         if (w->check_every && i % w->check_every == 0) mask_check(s, w->v, bits, name);
-        uint32_t id = i < w->n_free ? testvocab_pick(w->v, bits, seed) : pick_closing(w->v, bits, seed);
-        if (id == UINT32_MAX) fail_msg("%s: nothing may follow \"%.*s\"", name, (int)w->text.n, w->text.p);
+        uint32_t id =
+            i < w->n_free ? testvocab_pick(w->v, bits, seed) : pick_closing(w->v, bits, seed);
+        if (id == UINT32_MAX)
+            fail_msg("%s: nothing may follow \"%.*s\"", name, (int)w->text.n, w->text.p);
         if (!grammar_state_accept_token(s, id, &ok, &err)) fail_msg("%s: %s", name, err.msg);
-        if (!ok) fail_msg("%s: a masked-in token is rejected behind \"%.*s\"", name, (int)w->text.n, w->text.p);
+        if (!ok)
+            fail_msg("%s: a masked-in token is rejected behind \"%.*s\"", name, (int)w->text.n,
+                     w->text.p);
         w->finished = id == w->v->eos;
         if (!w->finished) buf_put(&w->text, w->v->tokens[id]);
     }
@@ -93,8 +102,11 @@ static void each_grammar(const char *path, GrammarFn *fn) {
         Json *c;
         Str id;
         Grammar *g;
-        if (!line.n || !json_parse(line, NULL, &arena, &c, &err) || !json_str(json_get(c, "id"), &id)) continue;
-        const Json *schema = json_get(c, "schema"), *gbnf = json_get(c, "grammar"), *regex = json_get(c, "regex");
+        if (!line.n || !json_parse(line, NULL, &arena, &c, &err) ||
+            !json_str(json_get(c, "id"), &id))
+            continue;
+        const Json *schema = json_get(c, "schema"), *gbnf = json_get(c, "grammar"),
+                   *regex = json_get(c, "regex");
         bool ok = schema ? grammar_compile_schema_tree(schema, NULL, &g, &err)
                   : gbnf ? grammar_compile_gbnf(gbnf->text, NULL, &g, &err)
                          : grammar_compile_regex(regex->text, NULL, &g, &err);
@@ -135,10 +147,12 @@ static void finished_one(Grammar *g, const char *name, bool json) {
         if (!w.finished) continue;
         n_finished++;
         assert_true(grammar_accepts(g, buf_str(&w.text), &accepted, &err));
-        if (!accepted) fail_msg("%s: finished but not accepted: %.*s", name, (int)w.text.n, w.text.p);
+        if (!accepted)
+            fail_msg("%s: finished but not accepted: %.*s", name, (int)w.text.n, w.text.p);
         Arena arena = {0};
         Json *j;
-        if (json && !json_parse(buf_str(&w.text), &(JsonOptions){.dup = JSON_DUP_LAST}, &arena, &j, &err))
+        if (json &&
+            !json_parse(buf_str(&w.text), &(JsonOptions){.dup = JSON_DUP_LAST}, &arena, &j, &err))
             fail_msg("%s: %s: %.*s", name, err.msg, (int)w.text.n, w.text.p);
         arena_deinit(&arena);
     }
@@ -150,7 +164,8 @@ static void finished_walks_parse(void **state) {
     each_grammar("tests/data/grammar/schemas.jsonl", finished_one);
     each_grammar("tests/data/grammar/more.jsonl", finished_one);
     each_grammar("tests/data/grammar/gbnf.jsonl", finished_one);
-    assert_true(n_finished * 10 > n_walks * 8); /* nearly all end; those that do not are long, not stuck */
+    assert_true(n_finished * 10 >
+                n_walks * 8); /* nearly all end; those that do not are long, not stuck */
 }
 
 /* Rolling back gives the same masks as never having gone on, and clones do not disturb each other. */
@@ -158,7 +173,8 @@ static void rollback_and_clones(void **state) {
     (void)state;
     Err err = {0};
     Grammar *g;
-    uint64_t seed = 9, *before = mem_calloc(small.vocab->n_words, 8), *after = mem_calloc(small.vocab->n_words, 8);
+    uint64_t seed = 9, *before = mem_calloc(small.vocab->n_words, 8),
+             *after = mem_calloc(small.vocab->n_words, 8);
     assert_true(grammar_compile_json_object(NULL, &g, &err));
     GrammarState *s = grammar_state_new(g, small.vocab, NULL, &err), *c;
     for (int i = 0; i < 60; i++) {
@@ -169,7 +185,9 @@ static void rollback_and_clones(void **state) {
         size_t n = 0;
         for (; n < 5 && !grammar_state_is_done(s); n++) {
             assert_true(grammar_state_mask(s, after, &err));
-            assert_true(grammar_state_accept_token(s, testvocab_pick(&small, after, &seed), &ok, &err) && ok);
+            assert_true(
+                grammar_state_accept_token(s, testvocab_pick(&small, after, &seed), &ok, &err) &&
+                ok);
         }
         assert_true(grammar_state_rollback(s, n, &err));
         assert_true(grammar_state_mask(s, after, &err));
@@ -196,7 +214,8 @@ static void masks_are_cached(void **state) {
     Grammar *g;
     bool ok;
     uint64_t *bits = mem_calloc(large.vocab->n_words, 8);
-    static const char text[] = "{\"name\": \"some long text that goes on\", \"list\": [1, 2, {\"a\": \"text\"}]}";
+    static const char text[] =
+        "{\"name\": \"some long text that goes on\", \"list\": [1, 2, {\"a\": \"text\"}]}";
     assert_true(grammar_compile_json_object(NULL, &g, &err));
     uint64_t walked[2];
     for (int round = 0; round < 2; round++) {
@@ -223,8 +242,10 @@ static void long_outputs_are_collected(void **state) {
     Grammar *g;
     bool ok;
     char key[64];
-    assert_true(grammar_compile_schema(STR("{\"type\":\"object\",\"additionalProperties\":{\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":9}}}"),
-                                       &(GrammarLimits){.max_run_bytes = 8 << 20}, &g, &err));
+    assert_true(
+        grammar_compile_schema(STR("{\"type\":\"object\",\"additionalProperties\":{\"type\":"
+                                   "\"array\",\"items\":{\"type\":\"string\",\"maxLength\":9}}}"),
+                               &(GrammarLimits){.max_run_bytes = 8 << 20}, &g, &err));
     uint64_t *bits = mem_calloc(small.vocab->n_words, 8);
     GrammarState *s = grammar_state_new(g, small.vocab, NULL, &err);
     assert_true(grammar_state_accept_bytes(s, STR("{\"first\":[]"), &ok, &err) && ok);
@@ -236,7 +257,8 @@ static void long_outputs_are_collected(void **state) {
         assert_true(machine_bytes(&g->machine) <= 8 << 20);
     }
     assert_true(grammar_state_rollback(s, 100, &err));
-    assert_true(grammar_state_accept_bytes(s, STR("}"), &ok, &err) && ok && grammar_state_is_done(s));
+    assert_true(grammar_state_accept_bytes(s, STR("}"), &ok, &err) && ok &&
+                grammar_state_is_done(s));
     grammar_state_free(s);
     grammar_free(g);
     mem_free(bits);
@@ -244,10 +266,8 @@ static void long_outputs_are_collected(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_equal_brute_force),
-        cmocka_unit_test(finished_walks_parse),
-        cmocka_unit_test(rollback_and_clones),
-        cmocka_unit_test(masks_are_cached),
+        cmocka_unit_test(masks_equal_brute_force),    cmocka_unit_test(finished_walks_parse),
+        cmocka_unit_test(rollback_and_clones),        cmocka_unit_test(masks_are_cached),
         cmocka_unit_test(long_outputs_are_collected),
     };
     return cmocka_run_group_tests(tests, vocabs_open, vocabs_close);

@@ -39,12 +39,14 @@ static bool decimal_parse(GrammarWork *w, Str text, Decimal *d, const char *what
     while (from < n && digits[from] == '0') from++;
     while (n > from && digits[n - 1] == '0' && n > point) n--;
     if (from == n) exponent = point = from = n = 0; /* zero */
-    if (exponent > NUMBER_MAX_DIGITS || exponent < -NUMBER_MAX_DIGITS || point + exponent > NUMBER_MAX_DIGITS ||
-        n - point - exponent > NUMBER_MAX_DIGITS)
-        return work_fail(w, ERR_UNSUPPORTED, "%s " STR_F " has too many digits, at most %d are supported", what, STR_A(text),
-                         NUMBER_MAX_DIGITS);
+    if (exponent > NUMBER_MAX_DIGITS || exponent < -NUMBER_MAX_DIGITS ||
+        point + exponent > NUMBER_MAX_DIGITS || n - point - exponent > NUMBER_MAX_DIGITS)
+        return work_fail(w, ERR_UNSUPPORTED,
+                         "%s " STR_F " has too many digits, at most %d are supported", what,
+                         STR_A(text), NUMBER_MAX_DIGITS);
     point += (int)exponent;
-    for (int i = from < point ? from : point; i < point; i++) d->integer[d->n_integer++] = i >= 0 && i < n ? digits[i] : '0';
+    for (int i = from < point ? from : point; i < point; i++)
+        d->integer[d->n_integer++] = i >= 0 && i < n ? digits[i] : '0';
     for (int i = point; i < n; i++) d->fraction[d->n_fraction++] = i >= 0 ? digits[i] : '0';
     int zeros = 0;
     while (zeros < d->n_integer && d->integer[zeros] == '0') zeros++;
@@ -57,7 +59,8 @@ static bool decimal_parse(GrammarWork *w, Str text, Decimal *d, const char *what
 
 bool number_is_zero_or_less(Str text) {
     bool some = false;
-    for (size_t i = 0; i < text.n && text.p[i] != 'e' && text.p[i] != 'E'; i++) some |= text.p[i] >= '1' && text.p[i] <= '9';
+    for (size_t i = 0; i < text.n && text.p[i] != 'e' && text.p[i] != 'E'; i++)
+        some |= text.p[i] >= '1' && text.p[i] <= '9';
     return !some || str_starts(text, STR("-"));
 }
 
@@ -71,13 +74,14 @@ typedef struct NumState {
 } NumState;
 
 typedef struct NumAutomaton {
-    bool (*digit)(const struct NumAutomaton *x, NumState *s, int digit); /* phase already moved; false: dead */
+    bool (*digit)(const struct NumAutomaton *x, NumState *s,
+                  int digit); /* phase already moved; false: dead */
     bool (*dot)(const struct NumAutomaton *x, NumState *s);
     bool (*accept)(const struct NumAutomaton *x, const NumState *s);
     const Decimal *dec;
-    unsigned want;             /* number_compare */
-    uint64_t p;                /* number_multiple: numerator */
-    uint32_t k;                /* and power of ten of the denominator */
+    unsigned want; /* number_compare */
+    uint64_t p;    /* number_multiple: numerator */
+    uint32_t k;    /* and power of ten of the denominator */
 } NumAutomaton;
 
 static bool num_step(const NumAutomaton *x, NumState *s, char c) {
@@ -95,11 +99,18 @@ static bool num_step(const NumAutomaton *x, NumState *s, char c) {
     }
     switch ((NumPhase)s->phase) {
     case NUM_START:
-    case NUM_MINUS: s->phase = c == '0' ? NUM_ZERO : NUM_INT; break;
-    case NUM_ZERO: return false;
-    case NUM_INT: break;
-    case NUM_DOT: s->phase = NUM_FRAC; break;
-    case NUM_FRAC: break;
+    case NUM_MINUS:
+        s->phase = c == '0' ? NUM_ZERO : NUM_INT;
+        break;
+    case NUM_ZERO:
+        return false;
+    case NUM_INT:
+        break;
+    case NUM_DOT:
+        s->phase = NUM_FRAC;
+        break;
+    case NUM_FRAC:
+        break;
     }
     return x->digit(x, s, c - '0');
 }
@@ -112,7 +123,8 @@ static Dfa *num_build(GrammarWork *w, const NumAutomaton *x) {
     bool fresh;
     uint32_t key[4];
     memcpy(key, &s, sizeof key);
-    if (table_intern(&t, key, 4, &fresh) == TABLE_NONE) work_fail(w, ERR_NOMEM, "out of memory for a grammar");
+    if (table_intern(&t, key, 4, &fresh) == TABLE_NONE)
+        work_fail(w, ERR_NOMEM, "out of memory for a grammar");
     for (uint32_t q = 0; q < t.n && !w->failed; q++) {
         NumState from;
         memcpy(&from, table_key(&t, q), sizeof from);
@@ -177,16 +189,26 @@ static bool compare_accept(const NumAutomaton *x, const NumState *s) {
     bool bound_zero = d->n_integer == 1 && d->integer[0] == '0' && !d->n_fraction;
     unsigned is;
     if (s->neg)
-        is = !d->neg && !bound_zero ? NUMBER_LESS : size == CMP_EQUAL ? NUMBER_EQUAL : size == CMP_LESS ? NUMBER_GREATER : NUMBER_LESS;
+        is = !d->neg && !bound_zero ? NUMBER_LESS
+             : size == CMP_EQUAL    ? NUMBER_EQUAL
+             : size == CMP_LESS     ? NUMBER_GREATER
+                                    : NUMBER_LESS;
     else
-        is = d->neg ? NUMBER_GREATER : size == CMP_EQUAL ? NUMBER_EQUAL : size == CMP_LESS ? NUMBER_LESS : NUMBER_GREATER;
+        is = d->neg              ? NUMBER_GREATER
+             : size == CMP_EQUAL ? NUMBER_EQUAL
+             : size == CMP_LESS  ? NUMBER_LESS
+                                 : NUMBER_GREATER;
     return (is & x->want) != 0;
 }
 
 Dfa *number_compare(GrammarWork *w, Str text, unsigned accept, const char *what) {
     Decimal d;
     if (!decimal_parse(w, text, &d, what)) return NULL;
-    NumAutomaton x = {.digit = compare_digit, .dot = compare_dot, .accept = compare_accept, .dec = &d, .want = accept};
+    NumAutomaton x = {.digit = compare_digit,
+                      .dot = compare_dot,
+                      .accept = compare_accept,
+                      .dec = &d,
+                      .want = accept};
     return num_build(w, &x);
 }
 
@@ -210,18 +232,26 @@ static bool multiple_accept(const NumAutomaton *x, const NumState *s) {
 Dfa *number_multiple(GrammarWork *w, Str text) {
     Decimal d;
     if (!decimal_parse(w, text, &d, "multipleOf")) return NULL;
-    NumAutomaton x = {.digit = multiple_digit, .dot = multiple_dot, .accept = multiple_accept, .k = (uint32_t)d.n_fraction};
+    NumAutomaton x = {.digit = multiple_digit,
+                      .dot = multiple_dot,
+                      .accept = multiple_accept,
+                      .k = (uint32_t)d.n_fraction};
     for (int i = 0; i < d.n_integer + d.n_fraction && x.p < 1000000; i++)
-        x.p = x.p * 10 + (uint64_t)((i < d.n_integer ? d.integer[i] : d.fraction[i - d.n_integer]) - '0');
-    if (x.p * (x.k + 2) * 2 > w->max_states || x.p == 0 || d.n_integer + d.n_fraction > NUMBER_MAX_DIGITS) {
-        work_fail(w, ERR_UNSUPPORTED, "multipleOf " STR_F " cannot be enforced: it needs too many states", STR_A(text));
+        x.p = x.p * 10 +
+              (uint64_t)((i < d.n_integer ? d.integer[i] : d.fraction[i - d.n_integer]) - '0');
+    if (x.p * (x.k + 2) * 2 > w->max_states || x.p == 0 ||
+        d.n_integer + d.n_fraction > NUMBER_MAX_DIGITS) {
+        work_fail(w, ERR_UNSUPPORTED,
+                  "multipleOf " STR_F " cannot be enforced: it needs too many states", STR_A(text));
         return NULL;
     }
     return num_build(w, &x);
 }
 
 Dfa *number_integer(GrammarWork *w) { return number_multiple(w, STR("1")); }
-Dfa *number_plain(GrammarWork *w) { return regex_dfa(w, STR("-?(0|[1-9][0-9]*)(\\.[0-9]+)?"), REGEX_WHOLE); }
+Dfa *number_plain(GrammarWork *w) {
+    return regex_dfa(w, STR("-?(0|[1-9][0-9]*)(\\.[0-9]+)?"), REGEX_WHOLE);
+}
 Dfa *number_any(GrammarWork *w) {
     return regex_dfa(w, STR("-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?"), REGEX_WHOLE);
 }
@@ -231,6 +261,7 @@ const Dfa *number_tidy(GrammarWork *w, const Dfa *d) {
     Dfa *fractions = dfa_and(w, d, dfa_not(w, number_integer(w)));
     if (!fractions) return NULL;
     if (!fractions->n) d = dfa_and(w, d, regex_dfa(w, STR("-?[0-9]+(\\.0)?"), REGEX_WHOLE));
-    Dfa *short_ones = dfa_and(w, d, regex_dfa(w, STR("-?[0-9]+(\\.(0|[0-9]*[1-9]))?"), REGEX_WHOLE));
+    Dfa *short_ones =
+        dfa_and(w, d, regex_dfa(w, STR("-?[0-9]+(\\.(0|[0-9]*[1-9]))?"), REGEX_WHOLE));
     return short_ones && dfa_is_finite(w, short_ones) ? short_ones : d;
 }

@@ -9,7 +9,8 @@
 typedef enum NumberCompare { NUMBER_LESS = 1, NUMBER_EQUAL = 2, NUMBER_GREATER = 4 } NumberCompare;
 
 /* text: a JSON number, exponents included. what names the keyword in messages. */
-Dfa *number_compare(GrammarWork *w, Str text, unsigned accept, const char *what); /* accept: mask of NumberCompare */
+Dfa *number_compare(GrammarWork *w, Str text, unsigned accept,
+                    const char *what); /* accept: mask of NumberCompare */
 Dfa *number_multiple(GrammarWork *w, Str text);
 Dfa *number_integer(GrammarWork *w);
 Dfa *number_plain(GrammarWork *w); /* all plain numbers */

@@ -50,7 +50,8 @@ Re *re_literal(GrammarWork *w, Str utf8) {
 }
 
 bool re_is_word(uint32_t cp) {
-    return (cp >= '0' && cp <= '9') || (cp >= 'A' && cp <= 'Z') || (cp >= 'a' && cp <= 'z') || cp == '_';
+    return (cp >= '0' && cp <= '9') || (cp >= 'A' && cp <= 'Z') || (cp >= 'a' && cp <= 'z') ||
+           cp == '_';
 }
 
 /* ---- NFA ---- */
@@ -76,7 +77,9 @@ enum { NFA_MAX_NODES = 300000 };
 static uint32_t nfa_node(Nfa *a, NfaNode node) {
     if (a->n == a->cap) {
         if (a->n >= NFA_MAX_NODES) {
-            work_fail(a->w, ERR_LIMIT, "a pattern of the grammar is too large: its repetitions unfold to more than %d parts",
+            work_fail(a->w, ERR_LIMIT,
+                      "a pattern of the grammar is too large: its repetitions unfold to more than "
+                      "%d parts",
                       NFA_MAX_NODES);
             return DFA_DEAD;
         }
@@ -114,17 +117,22 @@ static uint32_t nfa_emit_repeat(Nfa *a, const Re *re, uint32_t next) {
 /* Emits re in front of node `next`; returns its first node. Depth is bounded by the parsers' nesting limit. */
 static uint32_t nfa_emit(Nfa *a, const Re *re, uint32_t next) {
     switch (re->kind) {
-    case RE_EMPTY: return nfa_node(a, (NfaNode){.kind = NFA_SPLIT, .out = next, .out2 = DFA_DEAD});
-    case RE_SET: return nfa_node(a, (NfaNode){.kind = NFA_SET, .out = next, .set = &re->set});
-    case RE_CALL: return nfa_node(a, (NfaNode){.kind = NFA_CALL, .out = next, .what = re->rule});
+    case RE_EMPTY:
+        return nfa_node(a, (NfaNode){.kind = NFA_SPLIT, .out = next, .out2 = DFA_DEAD});
+    case RE_SET:
+        return nfa_node(a, (NfaNode){.kind = NFA_SET, .out = next, .set = &re->set});
+    case RE_CALL:
+        return nfa_node(a, (NfaNode){.kind = NFA_CALL, .out = next, .what = re->rule});
     case RE_ASSERT:
         a->asserts = true;
         a->word_edges |= re->assertion == RE_WORD_EDGE || re->assertion == RE_NOT_WORD_EDGE;
         return nfa_node(a, (NfaNode){.kind = NFA_ASSERT, .out = next, .what = re->assertion});
-    case RE_REPEAT: return nfa_emit_repeat(a, re, next);
+    case RE_REPEAT:
+        return nfa_emit_repeat(a, re, next);
     case RE_CAT:
         if (!re->n) return nfa_node(a, (NfaNode){.kind = NFA_SPLIT, .out = next, .out2 = DFA_DEAD});
-        for (uint32_t i = re->n; i-- > 0 && next != DFA_DEAD;) next = nfa_emit(a, re->kids[i], next);
+        for (uint32_t i = re->n; i-- > 0 && next != DFA_DEAD;)
+            next = nfa_emit(a, re->kids[i], next);
         return next;
     case RE_ALT: {
         uint32_t at = DFA_DEAD;
@@ -148,25 +156,30 @@ typedef enum Around { AROUND_EDGE, AROUND_WORD, AROUND_OTHER } Around;
 typedef struct Det {
     Nfa a;
     GrammarWork *w;
-    WordTable subsets; /* {Around before, sorted node ids}: closed over splits, assertions still in it */
-    uint32_t *mark;    /* per node: stamp of the closure that holds it */
+    WordTable
+        subsets; /* {Around before, sorted node ids}: closed over splits, assertions still in it */
+    uint32_t *mark; /* per node: stamp of the closure that holds it */
     uint32_t stamp;
     uint32_t *list, n_list; /* closure under construction */
     uint32_t *stack;
     struct DetCut {
         uint32_t at, node;
         bool opens;
-    } *cuts; /* range ends of one state's sets */
+    } * cuts; /* range ends of one state's sets */
     uint32_t n_cuts, cap_cuts;
     uint32_t *key;
 } Det;
 
 static bool assert_holds(ReAssert what, Around before, Around after) {
     switch (what) {
-    case RE_BEGIN: return before == AROUND_EDGE;
-    case RE_END: return after == AROUND_EDGE;
-    case RE_WORD_EDGE: return (before == AROUND_WORD) != (after == AROUND_WORD);
-    case RE_NOT_WORD_EDGE: return (before == AROUND_WORD) == (after == AROUND_WORD);
+    case RE_BEGIN:
+        return before == AROUND_EDGE;
+    case RE_END:
+        return after == AROUND_EDGE;
+    case RE_WORD_EDGE:
+        return (before == AROUND_WORD) != (after == AROUND_WORD);
+    case RE_NOT_WORD_EDGE:
+        return (before == AROUND_WORD) == (after == AROUND_WORD);
     }
     return false;
 }
@@ -211,7 +224,8 @@ static uint32_t subset_intern(Det *d, Around before) {
     uint32_t id = table_intern(&d->subsets, d->key, d->n_list + 1, &fresh);
     if (id == TABLE_NONE) work_fail(d->w, ERR_NOMEM, "out of memory for a grammar");
     if (id != TABLE_NONE && id >= d->w->max_states)
-        work_fail(d->w, ERR_LIMIT, "a pattern of the grammar needs more than %u states", d->w->max_states);
+        work_fail(d->w, ERR_LIMIT, "a pattern of the grammar needs more than %u states",
+                  d->w->max_states);
     return d->w->failed ? DFA_DEAD : id;
 }
 
@@ -243,7 +257,8 @@ static bool cuts_collect(Det *d, uint32_t lo, uint32_t hi) {
             if (from < lo) from = lo;
             if (to > hi) to = hi;
             if (from > to) continue;
-            if (!cut_add(d, from, d->list[i], true) || !cut_add(d, to + 1, d->list[i], false)) return false;
+            if (!cut_add(d, from, d->list[i], true) || !cut_add(d, to + 1, d->list[i], false))
+                return false;
         }
         if (!work_spend(d->w, x->set->n + 1)) return false;
     }
@@ -251,8 +266,8 @@ static bool cuts_collect(Det *d, uint32_t lo, uint32_t hi) {
 }
 
 /* Emits the transitions on [lo, hi], whose characters are all of kind `after`. */
-static bool det_region(Det *d, DfaBuilder *out, const uint32_t *subset, uint32_t n_subset, Around before, Around after,
-                       uint32_t lo, uint32_t hi, uint32_t *active) {
+static bool det_region(Det *d, DfaBuilder *out, const uint32_t *subset, uint32_t n_subset,
+                       Around before, Around after, uint32_t lo, uint32_t hi, uint32_t *active) {
     closure_begin(d);
     for (uint32_t i = 0; i < n_subset; i++)
         if (!closure_add(d, subset[i], true, before, after)) return false;
@@ -303,7 +318,9 @@ static bool det_calls(Det *d, DfaBuilder *out, const uint32_t *subset, uint32_t 
         closure_begin(d);
         for (uint32_t k = i; k < n; k++) {
             const NfaNode *y = &d->a.nodes[subset[k]];
-            if (y->kind == NFA_CALL && y->what == x->what && !closure_add(d, y->out, false, before, before)) return false;
+            if (y->kind == NFA_CALL && y->what == x->what &&
+                !closure_add(d, y->out, false, before, before))
+                return false;
         }
         uint32_t to = subset_intern(d, before);
         if (to == DFA_DEAD || !dfabuild_call(out, x->what, to)) return false;
@@ -315,16 +332,19 @@ static const struct {
     uint32_t lo, hi;
     Around kind;
 } word_regions[] = {
-    {0, '/', AROUND_OTHER},       {'0', '9', AROUND_WORD}, {':', '@', AROUND_OTHER}, {'A', 'Z', AROUND_WORD},
-    {'[', '^', AROUND_OTHER},     {'_', '_', AROUND_WORD}, {'`', '`', AROUND_OTHER}, {'a', 'z', AROUND_WORD},
-    {'{', UINT32_MAX - 1, AROUND_OTHER},
+    {0, '/', AROUND_OTHER},   {'0', '9', AROUND_WORD},  {':', '@', AROUND_OTHER},
+    {'A', 'Z', AROUND_WORD},  {'[', '^', AROUND_OTHER}, {'_', '_', AROUND_WORD},
+    {'`', '`', AROUND_OTHER}, {'a', 'z', AROUND_WORD},  {'{', UINT32_MAX - 1, AROUND_OTHER},
 };
 
 static Dfa *det_run(Det *d, uint32_t start) {
     DfaBuilder out = {.w = d->w};
     closure_begin(d);
-    if (!closure_add(d, start, false, AROUND_EDGE, AROUND_EDGE) || subset_intern(d, AROUND_EDGE) == DFA_DEAD) return NULL;
-    uint32_t *subset = work_array(d->w, uint32_t, d->a.n), *active = work_array(d->w, uint32_t, d->a.n);
+    if (!closure_add(d, start, false, AROUND_EDGE, AROUND_EDGE) ||
+        subset_intern(d, AROUND_EDGE) == DFA_DEAD)
+        return NULL;
+    uint32_t *subset = work_array(d->w, uint32_t, d->a.n),
+             *active = work_array(d->w, uint32_t, d->a.n);
     if (!subset || !active) return NULL;
     for (uint32_t q = 0; q < d->subsets.n && !d->w->failed; q++) {
         const uint32_t *key = table_key(&d->subsets, q);
@@ -333,7 +353,8 @@ static Dfa *det_run(Det *d, uint32_t start) {
         memcpy(subset, key + 1, n * sizeof *subset);
         if (d->a.word_edges) {
             for (size_t r = 0; r < sizeof word_regions / sizeof word_regions[0]; r++)
-                det_region(d, &out, subset, n, before, word_regions[r].kind, word_regions[r].lo, word_regions[r].hi, active);
+                det_region(d, &out, subset, n, before, word_regions[r].kind, word_regions[r].lo,
+                           word_regions[r].hi, active);
         } else {
             det_region(d, &out, subset, n, before, AROUND_OTHER, 0, UINT32_MAX - 1, active);
         }
@@ -346,7 +367,8 @@ static Dfa *det_run(Det *d, uint32_t start) {
 Dfa *re_compile(GrammarWork *w, const Re *re) {
     if (!re || w->failed) return NULL;
     Det d = {.a = {.w = w}, .w = w};
-    uint32_t final = nfa_node(&d.a, (NfaNode){.kind = NFA_FINAL, .out = DFA_DEAD, .out2 = DFA_DEAD});
+    uint32_t final =
+        nfa_node(&d.a, (NfaNode){.kind = NFA_FINAL, .out = DFA_DEAD, .out2 = DFA_DEAD});
     uint32_t start = final == DFA_DEAD ? final : nfa_emit(&d.a, re, final);
     if (start == DFA_DEAD) return NULL;
     d.mark = work_array(w, uint32_t, d.a.n);

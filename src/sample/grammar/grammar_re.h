@@ -15,8 +15,8 @@ typedef enum ReAssert { RE_BEGIN, RE_END, RE_WORD_EDGE, RE_NOT_WORD_EDGE } ReAss
 
 typedef struct Re {
     ReKind kind;
-    CpSet set;          /* RE_SET, normalized */
-    struct Re **kids;   /* RE_CAT, RE_ALT: n of them; RE_REPEAT: one */
+    CpSet set;        /* RE_SET, normalized */
+    struct Re **kids; /* RE_CAT, RE_ALT: n of them; RE_REPEAT: one */
     uint32_t n, cap;
     uint32_t min, max;  /* RE_REPEAT */
     uint32_t rule;      /* RE_CALL */

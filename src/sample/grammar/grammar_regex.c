@@ -28,7 +28,9 @@ static Re *bad(Parser *p, ErrKind kind, const char *what) {
 
 static bool more(const Parser *p) { return p->at < p->s.n; }
 static char peek(const Parser *p) { return more(p) ? p->s.p[p->at] : 0; }
-static bool looking_at(const Parser *p, const char *z) { return str_starts(str_from(p->s, p->at), str_c(z)); }
+static bool looking_at(const Parser *p, const char *z) {
+    return str_starts(str_from(p->s, p->at), str_c(z));
+}
 
 static bool take(Parser *p, const char *z) {
     if (!looking_at(p, z)) return false;
@@ -40,7 +42,9 @@ static bool take_hex(Parser *p, int n, uint32_t *out) {
     uint32_t v = 0;
     for (int i = 0; i < n; i++) {
         char c = p->at + (size_t)i < p->s.n ? p->s.p[p->at + (size_t)i] : 0;
-        uint32_t d = c >= '0' && c <= '9' ? (uint32_t)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a' + 10) : 99;
+        uint32_t d = c >= '0' && c <= '9'                 ? (uint32_t)(c - '0')
+                     : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a' + 10)
+                                                          : 99;
         if (d == 99) return false;
         v = v * 16 + d;
     }
@@ -62,7 +66,9 @@ static bool class_escape(Parser *p, char c, CpSet *set) {
     GrammarWork *w = p->w;
     CpSet part = {0};
     switch (c | 32) {
-    case 'd': cpset_add(w, &part, '0', '9'); break;
+    case 'd':
+        cpset_add(w, &part, '0', '9');
+        break;
     case 'w':
         cpset_add(w, &part, '0', '9');
         cpset_add(w, &part, 'A', 'Z');
@@ -70,19 +76,24 @@ static bool class_escape(Parser *p, char c, CpSet *set) {
         cpset_add(w, &part, 'a', 'z');
         break;
     case 's': {
-        static const CpRange spaces[] = {{9, 13},           {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
-                                         {0x2000, 0x200A},  {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
-                                         {0x3000, 0x3000},  {0xFEFF, 0xFEFF}};
-        for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++) cpset_add(w, &part, spaces[i].lo, spaces[i].hi);
+        static const CpRange spaces[] = {{9, 13},          {' ', ' '},       {0xA0, 0xA0},
+                                         {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
+                                         {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000},
+                                         {0xFEFF, 0xFEFF}};
+        for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++)
+            cpset_add(w, &part, spaces[i].lo, spaces[i].hi);
         break;
     }
     case 'p': {
         size_t end = str_find_char(p->s, '}', p->at);
-        if (peek(p) != '{' || end == STR_NPOS) return bad(p, ERR_INPUT, "\\p without {name}") != NULL;
+        if (peek(p) != '{' || end == STR_NPOS)
+            return bad(p, ERR_INPUT, "\\p without {name}") != NULL;
         bool known;
         Str name = str_slice(p->s, p->at + 1, end);
         if (!cpset_add_property(w, &part, name, &known)) return false;
-        if (!known) return work_fail(w, ERR_UNSUPPORTED, "pattern: the property \\p{" STR_F "} is not supported", STR_A(name));
+        if (!known)
+            return work_fail(w, ERR_UNSUPPORTED,
+                             "pattern: the property \\p{" STR_F "} is not supported", STR_A(name));
         p->at = end + 1;
         break;
     }
@@ -96,14 +107,16 @@ static bool take_unicode(Parser *p, uint32_t *cp) {
         uint32_t v = 0, digit;
         size_t n = 0;
         for (; take_hex(p, 1, &digit) && v <= SET_MAX_CP; n++) v = v * 16 + digit;
-        if (!n || v > SET_MAX_CP || !take(p, "}")) return bad(p, ERR_INPUT, "bad escape \\u{..}") != NULL;
+        if (!n || v > SET_MAX_CP || !take(p, "}"))
+            return bad(p, ERR_INPUT, "bad escape \\u{..}") != NULL;
         *cp = v;
         return true;
     }
     if (!take_hex(p, 4, cp)) return bad(p, ERR_INPUT, "\\u without four hex digits") != NULL;
     size_t here = p->at;
     uint32_t low;
-    if (*cp >= 0xD800 && *cp <= 0xDBFF && take(p, "\\u") && take_hex(p, 4, &low) && low >= 0xDC00 && low <= 0xDFFF)
+    if (*cp >= 0xD800 && *cp <= 0xDBFF && take(p, "\\u") && take_hex(p, 4, &low) && low >= 0xDC00 &&
+        low <= 0xDFFF)
         *cp = 0x10000 + ((*cp - 0xD800) << 10) + (low - 0xDC00);
     else
         p->at = here;
@@ -129,9 +142,12 @@ static bool char_escape(Parser *p, bool in_class, uint32_t *cp) {
     if (c == '0' && !(p->at + 1 < p->s.n && p->s.p[p->at + 1] >= '0' && p->s.p[p->at + 1] <= '9'))
         return p->at++, *cp = 0, true;
     if (c >= '0' && c <= '9')
-        return bad(p, ERR_UNSUPPORTED, in_class ? "octal escapes are not supported" : "a back reference is not supported") != NULL;
+        return bad(p, ERR_UNSUPPORTED,
+                   in_class ? "octal escapes are not supported"
+                            : "a back reference is not supported") != NULL;
     if (c == 'k') return bad(p, ERR_UNSUPPORTED, "a back reference is not supported") != NULL;
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return bad(p, ERR_UNSUPPORTED, "an unknown escape is not supported") != NULL;
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+        return bad(p, ERR_UNSUPPORTED, "an unknown escape is not supported") != NULL;
     if (!more(p)) return bad(p, ERR_INPUT, "a backslash without a character") != NULL;
     *cp = utf8_next(p->s, &p->at);
     return *cp != UTF8_BAD || bad(p, ERR_INPUT, "invalid UTF-8");
@@ -224,7 +240,8 @@ static Re *parse_capture(Parser *p) {
 
 static Re *parse_lookahead(Parser *p, bool wanted) {
     if (p->depth || !p->front || p->n_looks == REGEX_MAX_LOOKS)
-        return bad(p, ERR_UNSUPPORTED, "lookahead is only supported at the front of a pattern, found one");
+        return bad(p, ERR_UNSUPPORTED,
+                   "lookahead is only supported at the front of a pattern, found one");
     Re *body = parse_group_body(p);
     if (!body) return NULL;
     p->looks[p->n_looks] = body;
@@ -237,14 +254,17 @@ static Re *parse_group(Parser *p, bool *is_look) {
     *is_look = looking_at(p, "?=") || looking_at(p, "?!");
     if (take(p, "?=")) return parse_lookahead(p, true);
     if (take(p, "?!")) return parse_lookahead(p, false);
-    if (looking_at(p, "?<=") || looking_at(p, "?<!")) return bad(p, ERR_UNSUPPORTED, "lookbehind is not supported, found one");
+    if (looking_at(p, "?<=") || looking_at(p, "?<!"))
+        return bad(p, ERR_UNSUPPORTED, "lookbehind is not supported, found one");
     if (take(p, "?<")) {
         size_t end = str_find_char(p->s, '>', p->at);
         if (end == STR_NPOS || end == p->at) return bad(p, ERR_INPUT, "a bad group name");
         p->at = end + 1;
         return parse_capture(p);
     }
-    if (looking_at(p, "?")) return bad(p, ERR_UNSUPPORTED, "inline flags and special groups are not supported, found one");
+    if (looking_at(p, "?"))
+        return bad(p, ERR_UNSUPPORTED,
+                   "inline flags and special groups are not supported, found one");
     return parse_capture(p);
 }
 
@@ -258,7 +278,8 @@ static Re *parse_atom(Parser *p, bool *repeatable, bool *is_look) {
     if (c == '(') return p->at++, parse_group(p, is_look);
     if (c == '[') return p->at++, parse_class(p);
     if (c == '.') return p->at++, dot(p->w);
-    if (c == '*' || c == '+' || c == '?') return bad(p, ERR_INPUT, "a quantifier without anything to repeat");
+    if (c == '*' || c == '+' || c == '?')
+        return bad(p, ERR_INPUT, "a quantifier without anything to repeat");
     *repeatable = false;
     if (c == '^') return p->at++, assertion(p, RE_BEGIN);
     if (c == '$') return p->at++, assertion(p, RE_END);
@@ -270,7 +291,8 @@ static Re *parse_atom(Parser *p, bool *repeatable, bool *is_look) {
         if (is_class_escape(c)) {
             p->at++;
             Re *re = re_new(p->w, RE_SET);
-            return re && class_escape(p, c, &re->set) && cpset_normalize(p->w, &re->set) ? re : NULL;
+            return re && class_escape(p, c, &re->set) && cpset_normalize(p->w, &re->set) ? re
+                                                                                         : NULL;
         }
         return char_escape(p, false, &cp) ? re_set(p->w, cp, cp) : NULL;
     }
@@ -283,7 +305,8 @@ static bool take_count(Parser *p, uint32_t *out) {
     uint64_t v = 0;
     while (peek(p) >= '0' && peek(p) <= '9' && more(p)) {
         v = v * 10 + (uint64_t)(p->s.p[p->at++] - '0');
-        if (v > REGEX_MAX_COUNT) return bad(p, ERR_LIMIT, "a repetition of more than 100000") != NULL;
+        if (v > REGEX_MAX_COUNT)
+            return bad(p, ERR_LIMIT, "a repetition of more than 100000") != NULL;
     }
     *out = (uint32_t)v;
     return p->at > from;
@@ -317,7 +340,8 @@ static Re *parse_term(Parser *p) {
             max = 1;
         else if (!take(p, "*") && !take_braces(p, &min, &max))
             break;
-        if (n || !repeatable || is_look) return bad(p, ERR_INPUT, "a quantifier without anything to repeat");
+        if (n || !repeatable || is_look)
+            return bad(p, ERR_INPUT, "a quantifier without anything to repeat");
         take(p, "?"); /* lazy: the same language */
         re = re_repeat(p->w, re, min, max);
     }
@@ -377,7 +401,8 @@ static Dfa *alternative_dfa(Parser *p, RegexMode mode) {
 
 Dfa *regex_dfa(GrammarWork *w, Str pattern, RegexMode mode) {
     Parser p = {.w = w, .s = pattern};
-    if (memmem(pattern.p ? pattern.p : "", pattern.n, "(?=", 3) || memmem(pattern.p ? pattern.p : "", pattern.n, "(?!", 3)) {
+    if (memmem(pattern.p ? pattern.p : "", pattern.n, "(?=", 3) ||
+        memmem(pattern.p ? pattern.p : "", pattern.n, "(?!", 3)) {
         Dfa *d = alternative_dfa(&p, mode);
         while (d && take(&p, "|")) d = dfa_or(w, d, alternative_dfa(&p, mode));
         if (d && more(&p)) bad(&p, ERR_INPUT, "a group end without begin");
@@ -388,7 +413,9 @@ Dfa *regex_dfa(GrammarWork *w, Str pattern, RegexMode mode) {
     return re ? wrap_compile(w, re, mode) : NULL;
 }
 
-static bool holds_group(const Re *re) { return re->group || (re->kind == RE_REPEAT && re->kids[0]->group); }
+static bool holds_group(const Re *re) {
+    return re->group || (re->kind == RE_REPEAT && re->kids[0]->group);
+}
 
 bool regex_cut_at_group(GrammarWork *w, Str pattern, Dfa **before, Dfa **rest) {
     Parser p = {.w = w, .s = pattern};

@@ -17,8 +17,9 @@ typedef struct MaskEscape {
 typedef struct PosMask {
     uint64_t *bits;
     MaskEscape *escapes;
-    uint32_t n_escapes, growth; /* growth: how much deeper than its own a token can make the stack */
-    VocabTrieKind trie;         /* that the escapes' nodes are in */
+    uint32_t n_escapes,
+        growth;         /* growth: how much deeper than its own a token can make the stack */
+    VocabTrieKind trie; /* that the escapes' nodes are in */
 } PosMask;
 
 typedef struct MaskCache {
@@ -31,7 +32,7 @@ typedef struct MaskCache {
     /* the walk's stack */
     struct MaskFrame {
         uint32_t end, state;
-    } *frames;
+    } * frames;
     MaskEscape *found; /* escapes being collected */
     uint32_t n_found, cap_found;
     uint64_t *scratch;
@@ -49,14 +50,19 @@ struct Grammar {
 
 /* Adds the tokens allowed in state to bits (n_words of the vocabulary). */
 bool mask_compute(Grammar *g, uint32_t state, uint64_t *bits, Err *err) MUST_CHECK;
-bool mask_bind(MaskCache *c, const GrammarVocab *vocab, Err *err) MUST_CHECK; /* sets up for this vocabulary */
-void mask_clear(MaskCache *c); /* forgets the masks */
+bool mask_bind(MaskCache *c, const GrammarVocab *vocab,
+               Err *err) MUST_CHECK; /* sets up for this vocabulary */
+void mask_clear(MaskCache *c);       /* forgets the masks */
 void mask_deinit(MaskCache *c);
 
-Grammar *grammar_alloc(const GrammarLimits *limits, GrammarWork *w, Err *err); /* w is set up on its arena */
-bool grammar_finish(Grammar *g, GrammarWork *w, Grammar **out, Err *err) MUST_CHECK; /* frees g on failure */
-bool grammar_text_fits(Str text, const GrammarLimits *limits, const char *what, Err *err) MUST_CHECK;
-bool grammar_compile_schema_tree(const Json *root, const GrammarLimits *limits, Grammar **out, Err *err) MUST_CHECK;
+Grammar *grammar_alloc(const GrammarLimits *limits, GrammarWork *w,
+                       Err *err); /* w is set up on its arena */
+bool grammar_finish(Grammar *g, GrammarWork *w, Grammar **out,
+                    Err *err) MUST_CHECK; /* frees g on failure */
+bool grammar_text_fits(Str text, const GrammarLimits *limits, const char *what,
+                       Err *err) MUST_CHECK;
+bool grammar_compile_schema_tree(const Json *root, const GrammarLimits *limits, Grammar **out,
+                                 Err *err) MUST_CHECK;
 bool machine_error(const Machine *m, Err *err); /* false, after saying why the machine failed */
 
 #endif

@@ -45,12 +45,16 @@ typedef struct Schema {
 
 bool schema_init(Schema *s, GrammarWork *w, const Json *root);
 void schema_deinit(Schema *s);
-uint32_t schema_enter(Schema *s, const Json *json, uint32_t resource, Str parent, const char *keyword, Str name);
+uint32_t schema_enter(Schema *s, const Json *json, uint32_t resource, Str parent,
+                      const char *keyword, Str name);
 Fid schema_formula(Schema *s, uint32_t entry); /* F_ERROR after setting the error */
 bool schema_refuse(Schema *s, const SchemaEntry *e, const char *keyword, const char *why);
-bool schema_wrong(Schema *s, const SchemaEntry *e, const char *keyword, const char *want, const Json *found);
-const Json *schema_resolve(Schema *s, const SchemaEntry *e, const char *keyword, Str ref, uint32_t *resource);
-bool schema_pattern(Schema *s, const SchemaEntry *e, const char *keyword, Str text, const Dfa **out); /* cached */
+bool schema_wrong(Schema *s, const SchemaEntry *e, const char *keyword, const char *want,
+                  const Json *found);
+const Json *schema_resolve(Schema *s, const SchemaEntry *e, const char *keyword, Str ref,
+                           uint32_t *resource);
+bool schema_pattern(Schema *s, const SchemaEntry *e, const char *keyword, Str text,
+                    const Dfa **out); /* cached */
 
 /* One keyword group each; and_ parts are added to *out. */
 bool schema_read_scalars(Schema *s, uint32_t entry, Fid *out);
@@ -58,7 +62,9 @@ bool schema_read_array(Schema *s, uint32_t entry, Fid *out);
 bool schema_read_object(Schema *s, uint32_t entry, Fid *out);
 bool schema_read_unevaluated(Schema *s, uint32_t entry, Fid *out);
 bool schema_and(Schema *s, Fid *out, Fid more);
-Fid schema_child(Schema *s, uint32_t entry, const Json *json, const char *keyword, Str name); /* a lazy reference */
-bool schema_count(Schema *s, const SchemaEntry *e, const Json *value, const char *keyword, uint64_t *out);
+Fid schema_child(Schema *s, uint32_t entry, const Json *json, const char *keyword,
+                 Str name); /* a lazy reference */
+bool schema_count(Schema *s, const SchemaEntry *e, const Json *value, const char *keyword,
+                  uint64_t *out);
 
 #endif

@@ -11,7 +11,9 @@ static bool has_scheme(Str s) {
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
         if (c == ':') return i > 0;
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (i && ((c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.')))) return false;
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+              (i && ((c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'))))
+            return false;
     }
     return false;
 }
@@ -26,7 +28,8 @@ static Str uri_resolve(Schema *s, Str base, Str ref) {
         if (keep == STR_NPOS) keep = base.n;
     } else {
         size_t slash = str_rfind(base, STR("/"));
-        keep = slash == STR_NPOS || (authority != STR_NPOS && slash < authority + 3) ? 0 : slash + 1;
+        keep =
+            slash == STR_NPOS || (authority != STR_NPOS && slash < authority + 3) ? 0 : slash + 1;
     }
     while (str_starts(ref, STR("./"))) ref = str_from(ref, 2);
     char *p = arena_alloc(s->w->arena, keep + ref.n + 1);
@@ -43,18 +46,22 @@ static Str without_fragment(Str uri) {
 
 /* Places that hold data, not schemas. */
 static bool is_data_keyword(Str key) {
-    return str_eqc(key, "enum") || str_eqc(key, "const") || str_eqc(key, "default") || str_eqc(key, "examples") || str_eqc(key, "example");
+    return str_eqc(key, "enum") || str_eqc(key, "const") || str_eqc(key, "default") ||
+           str_eqc(key, "examples") || str_eqc(key, "example");
 }
 
 /* Notes every subschema with an $id. in_map: the members of json are named by users (properties, $defs), not keywords. */
 static bool resources_find(Schema *s, const Json *json, uint32_t resource, bool in_map, int depth) {
-    if (depth > REF_MAX_DEPTH) return work_fail(s->w, ERR_LIMIT, "the schema is nested more than %d deep", REF_MAX_DEPTH);
+    if (depth > REF_MAX_DEPTH)
+        return work_fail(s->w, ERR_LIMIT, "the schema is nested more than %d deep", REF_MAX_DEPTH);
     if (!work_spend(s->w, json->n + 1)) return false;
     const Json *id = !in_map && json->type == JSON_OBJECT ? json_get(json, "$id") : NULL;
     if (id && id->type == JSON_STRING && (json != s->root)) {
-        if (s->n_resources == REF_MAX_RESOURCES) return work_fail(s->w, ERR_LIMIT, "the schema has more than %d $id", REF_MAX_RESOURCES);
+        if (s->n_resources == REF_MAX_RESOURCES)
+            return work_fail(s->w, ERR_LIMIT, "the schema has more than %d $id", REF_MAX_RESOURCES);
         Str uri = uri_resolve(s, s->resources[resource].uri, without_fragment(id->text));
-        s->resources[s->n_resources] = (SchemaResource){.uri = uri, .root = json, .parent = resource};
+        s->resources[s->n_resources] =
+            (SchemaResource){.uri = uri, .root = json, .parent = resource};
         resource = s->n_resources++;
     }
     if (json->type != JSON_OBJECT && json->type != JSON_ARRAY) return true;
@@ -62,8 +69,9 @@ static bool resources_find(Schema *s, const Json *json, uint32_t resource, bool 
         const Json *kid = &json->items[i];
         if (json->type == JSON_OBJECT && !in_map && is_data_keyword(kid->key)) continue;
         bool map = json->type == JSON_OBJECT && !in_map &&
-                   (str_eqc(kid->key, "properties") || str_eqc(kid->key, "$defs") || str_eqc(kid->key, "definitions") ||
-                    str_eqc(kid->key, "patternProperties") || str_eqc(kid->key, "dependentSchemas"));
+                   (str_eqc(kid->key, "properties") || str_eqc(kid->key, "$defs") ||
+                    str_eqc(kid->key, "definitions") || str_eqc(kid->key, "patternProperties") ||
+                    str_eqc(kid->key, "dependentSchemas"));
         if (!resources_find(s, kid, resource, map, depth + 1)) return false;
     }
     return true;
@@ -106,7 +114,9 @@ static Str percent_decode(Schema *s, Str in) {
         bool hex = in.p[i] == '%' && i + 2 < in.n;
         for (size_t k = 1; hex && k <= 2; k++) {
             char c = in.p[i + k];
-            int d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+            int d = c >= '0' && c <= '9'                 ? c - '0'
+                    : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                         : -1;
             if (d < 0) hex = false;
             v = v * 16 + (unsigned)d;
         }
@@ -143,7 +153,8 @@ static const Json *pointer_follow(Schema *s, Str pointer, uint32_t *resource) {
 }
 
 /* The subschema of a resource with this $anchor or $dynamicAnchor; n counts those found with the second kind anywhere. */
-static const Json *anchor_find(Schema *s, const Json *json, Str name, bool same_resource, int depth) {
+static const Json *anchor_find(Schema *s, const Json *json, Str name, bool same_resource,
+                               int depth) {
     if (depth > REF_MAX_DEPTH || !work_spend(s->w, json->n + 1)) return NULL;
     if (json->type == JSON_OBJECT) {
         Str a = STR_NONE, d = STR_NONE;
@@ -166,17 +177,23 @@ static size_t dynamic_anchors(const Json *json, Str name, int depth) {
     size_t n = 0;
     Str d = STR_NONE;
     if (depth > REF_MAX_DEPTH || (json->type != JSON_OBJECT && json->type != JSON_ARRAY)) return 0;
-    if (json->type == JSON_OBJECT && json_str(json_get(json, "$dynamicAnchor"), &d) && str_eq(d, name)) n++;
+    if (json->type == JSON_OBJECT && json_str(json_get(json, "$dynamicAnchor"), &d) &&
+        str_eq(d, name))
+        n++;
     for (size_t i = 0; i < json->n; i++) n += dynamic_anchors(&json->items[i], name, depth + 1);
     return n;
 }
 
-const Json *schema_resolve(Schema *s, const SchemaEntry *e, const char *keyword, Str ref, uint32_t *resource) {
-    Str base = without_fragment(ref), fragment = percent_decode(s, str_from(ref, base.n < ref.n ? base.n + 1 : ref.n));
+const Json *schema_resolve(Schema *s, const SchemaEntry *e, const char *keyword, Str ref,
+                           uint32_t *resource) {
+    Str base = without_fragment(ref),
+        fragment = percent_decode(s, str_from(ref, base.n < ref.n ? base.n + 1 : ref.n));
     *resource = e->resource;
     bool dynamic = !strcmp(keyword, "$dynamicRef");
     if (dynamic && dynamic_anchors(s->root, fragment, 0) > 1) {
-        schema_refuse(s, e, keyword, "several $dynamicAnchor of that name make its target depend on the path taken");
+        schema_refuse(
+            s, e, keyword,
+            "several $dynamicAnchor of that name make its target depend on the path taken");
         return NULL;
     }
     if (base.n) {
@@ -184,7 +201,9 @@ const Json *schema_resolve(Schema *s, const SchemaEntry *e, const char *keyword,
         uint32_t r = 0;
         while (r < s->n_resources && !str_eq(s->resources[r].uri, uri)) r++;
         if (r == s->n_resources) {
-            work_fail(s->w, ERR_UNSUPPORTED, "schema keyword %s at " STR_F " names " STR_F ", which is not in the document; remote references are not supported",
+            work_fail(s->w, ERR_UNSUPPORTED,
+                      "schema keyword %s at " STR_F " names " STR_F
+                      ", which is not in the document; remote references are not supported",
                       keyword, STR_A(e->path), STR_A(str_slice(ref, 0, 120)));
             return NULL;
         }
@@ -195,6 +214,9 @@ const Json *schema_resolve(Schema *s, const SchemaEntry *e, const char *keyword,
         to = pointer_follow(s, fragment, resource);
     else if (fragment.n)
         to = anchor_find(s, to, fragment, true, 0);
-    if (!to) work_fail(s->w, ERR_INPUT, "schema keyword %s at " STR_F " names " STR_F ", which does not exist", keyword, STR_A(e->path), STR_A(str_slice(ref, 0, 120)));
+    if (!to)
+        work_fail(s->w, ERR_INPUT,
+                  "schema keyword %s at " STR_F " names " STR_F ", which does not exist", keyword,
+                  STR_A(e->path), STR_A(str_slice(ref, 0, 120)));
     return to;
 }

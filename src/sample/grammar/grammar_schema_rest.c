@@ -27,7 +27,10 @@ static bool push(Schema *s, SeenList *l, Seen c) {
     if (c.when == F_ERROR) return false;
     if (c.when == F_NEVER) return true;
     if (l->n == REST_MAX_CASES)
-        return work_fail(s->w, ERR_LIMIT, "schema keyword unevaluatedProperties or unevaluatedItems has more than %d cases to tell apart", REST_MAX_CASES);
+        return work_fail(s->w, ERR_LIMIT,
+                         "schema keyword unevaluatedProperties or unevaluatedItems has more than "
+                         "%d cases to tell apart",
+                         REST_MAX_CASES);
     if (l->n == l->cap) {
         uint32_t cap = l->cap ? l->cap * 2 : 4;
         Seen *more = work_grow(s->w, l->cases, l->n, cap, sizeof *more);
@@ -56,7 +59,8 @@ static bool merge(Schema *s, const Seen *a, const Seen *b, Seen *out) {
         out->n_keys += b->n_keys;
     }
     if (b->n_patterns) {
-        const Dfa **patterns = work_alloc(s->w, (size_t)a->n_patterns + b->n_patterns, sizeof(Dfa *));
+        const Dfa **patterns =
+            work_alloc(s->w, (size_t)a->n_patterns + b->n_patterns, sizeof(Dfa *));
         if (!patterns) return false;
         if (a->n_patterns) memcpy(patterns, a->patterns, a->n_patterns * sizeof(Dfa *));
         memcpy(patterns + a->n_patterns, b->patterns, b->n_patterns * sizeof(Dfa *));
@@ -81,7 +85,9 @@ static bool cross(Schema *s, SeenList *l, const SeenList *by) {
 static bool evaluates_nothing(const SeenList *l) {
     for (uint32_t i = 0; i < l->n; i++) {
         const Seen *c = &l->cases[i];
-        if (c->n_keys || c->n_patterns || c->n_items || c->all_members || c->all_items || c->contains != F_NEVER) return false;
+        if (c->n_keys || c->n_patterns || c->n_items || c->all_members || c->all_items ||
+            c->contains != F_NEVER)
+            return false;
     }
     return true;
 }
@@ -89,11 +95,15 @@ static bool evaluates_nothing(const SeenList *l) {
 /* What the keywords of this very schema evaluate; its own unevaluated... counts as everything, unless it is the one asking. */
 static bool own_case(Schema *s, uint32_t entry, bool top, Seen *out) {
     SchemaEntry e = s->entries[entry];
-    const Json *props = json_get(e.json, "properties"), *patterns = json_get(e.json, "patternProperties"), *items = json_get(e.json, "items");
+    const Json *props = json_get(e.json, "properties"),
+               *patterns = json_get(e.json, "patternProperties"),
+               *items = json_get(e.json, "items");
     const Json *prefix = json_get(e.json, "prefixItems"), *contains = json_get(e.json, "contains");
     *out = (Seen){.when = F_ALWAYS, .contains = F_NEVER};
-    out->all_members = json_get(e.json, "additionalProperties") || (!top && json_get(e.json, "unevaluatedProperties"));
-    out->all_items = (!top && json_get(e.json, "unevaluatedItems")) || (items && items->type != JSON_ARRAY) ||
+    out->all_members = json_get(e.json, "additionalProperties") ||
+                       (!top && json_get(e.json, "unevaluatedProperties"));
+    out->all_items = (!top && json_get(e.json, "unevaluatedItems")) ||
+                     (items && items->type != JSON_ARRAY) ||
                      (items && items->type == JSON_ARRAY && json_get(e.json, "additionalItems"));
     if (items && items->type == JSON_ARRAY) prefix = items;
     if (prefix) out->n_items = (uint32_t)prefix->n;
@@ -102,7 +112,9 @@ static bool own_case(Schema *s, uint32_t entry, bool top, Seen *out) {
     if (!keys || !dfas) return false;
     for (size_t i = 0; props && i < props->n; i++) keys[out->n_keys++] = props->items[i].key;
     for (size_t i = 0; patterns && i < patterns->n; i++)
-        if (!schema_pattern(s, &e, "patternProperties", patterns->items[i].key, &dfas[out->n_patterns++])) return false;
+        if (!schema_pattern(s, &e, "patternProperties", patterns->items[i].key,
+                            &dfas[out->n_patterns++]))
+            return false;
     out->keys = keys;
     out->patterns = dfas;
     if (contains) out->contains = schema_child(s, entry, contains, "contains", STR_NONE);
@@ -115,10 +127,12 @@ typedef struct Branch {
     SeenList cases;
 } Branch;
 
-static bool branch_of(Schema *s, uint32_t entry, const Json *json, const char *keyword, Branch *out) {
+static bool branch_of(Schema *s, uint32_t entry, const Json *json, const char *keyword,
+                      Branch *out) {
     *out = (Branch){.holds = schema_child(s, entry, json, keyword, STR_NONE)};
     if (out->holds == F_ERROR) return false;
-    if (formula_kind(&s->f, out->holds) != FK_SCHEMA) return push(s, &out->cases, (Seen){.when = F_ALWAYS, .contains = F_NEVER});
+    if (formula_kind(&s->f, out->holds) != FK_SCHEMA)
+        return push(s, &out->cases, (Seen){.when = F_ALWAYS, .contains = F_NEVER});
     uint32_t child = formula_kid(&s->f, out->holds, 0);
     out->holds = schema_formula(s, child);
     return out->holds != F_ERROR && cases_of(s, child, false, &out->cases);
@@ -161,12 +175,14 @@ static bool add_ref(Schema *s, uint32_t entry, const char *keyword, SeenList *ou
 }
 
 static bool add_if(Schema *s, uint32_t entry, SeenList *out) {
-    const Json *json = s->entries[entry].json, *when = json_get(json, "if"), *then = json_get(json, "then"), *other = json_get(json, "else");
+    const Json *json = s->entries[entry].json, *when = json_get(json, "if"),
+               *then = json_get(json, "then"), *other = json_get(json, "else");
     if (!when) return true;
     Branch c, yes = {0}, no = {0};
     SeenList all = {0}, hold = {0};
     if (!branch_of(s, entry, when, "if", &c) || !maybe(s, &c, true, &hold)) return false;
-    if (then && (!branch_of(s, entry, then, "then", &yes) || !cross(s, &hold, &yes.cases))) return false;
+    if (then && (!branch_of(s, entry, then, "then", &yes) || !cross(s, &hold, &yes.cases)))
+        return false;
     if (other && !branch_of(s, entry, other, "else", &no)) return false;
     if (!other && !push(s, &no.cases, (Seen){.when = F_ALWAYS, .contains = F_NEVER})) return false;
     for (uint32_t i = 0; i < hold.n; i++)
@@ -186,8 +202,12 @@ static bool add_dependents(Schema *s, uint32_t entry, const char *keyword, SeenL
         if (map->items[i].type == JSON_ARRAY) continue;
         if (!branch_of(s, entry, &map->items[i], keyword, &b)) return false;
         if (evaluates_nothing(&b.cases)) continue;
-        Fid there = formula_and(&s->f, formula_atom(&s->f, (Atom){.kind = ATOM_TYPE, .mask = TYPE_OBJECT, .keyword = "type"}),
-                                formula_atom(&s->f, (Atom){.kind = ATOM_REQUIRED, .key = map->items[i].key, .keyword = keyword}));
+        Fid there = formula_and(
+            &s->f,
+            formula_atom(&s->f, (Atom){.kind = ATOM_TYPE, .mask = TYPE_OBJECT, .keyword = "type"}),
+            formula_atom(
+                &s->f,
+                (Atom){.kind = ATOM_REQUIRED, .key = map->items[i].key, .keyword = keyword}));
         if (there == F_ERROR) return false;
         Branch present = {.holds = there, .cases = b.cases};
         SeenList some = {0};
@@ -199,9 +219,11 @@ static bool add_dependents(Schema *s, uint32_t entry, const char *keyword, SeenL
 static bool cases_of(Schema *s, uint32_t entry, bool top, SeenList *out) {
     Seen own;
     if (!own_case(s, entry, top, &own) || !push(s, out, own)) return false;
-    return add_ref(s, entry, "$ref", out) && add_ref(s, entry, "$dynamicRef", out) && add_list(s, entry, "allOf", out) &&
-           add_list(s, entry, "anyOf", out) && add_list(s, entry, "oneOf", out) && add_if(s, entry, out) &&
-           add_dependents(s, entry, "dependentSchemas", out) && add_dependents(s, entry, "dependencies", out);
+    return add_ref(s, entry, "$ref", out) && add_ref(s, entry, "$dynamicRef", out) &&
+           add_list(s, entry, "allOf", out) && add_list(s, entry, "anyOf", out) &&
+           add_list(s, entry, "oneOf", out) && add_if(s, entry, out) &&
+           add_dependents(s, entry, "dependentSchemas", out) &&
+           add_dependents(s, entry, "dependencies", out);
 }
 
 /* The rest of one case satisfies the keyword's schema. */
@@ -211,19 +233,26 @@ static Fid case_formula(Schema *s, const Seen *c, Fid members, Fid items) {
         KeyCover *cover = work_new(s->w, KeyCover);
         if (!cover) return F_ERROR;
         *cover = (KeyCover){c->keys, c->patterns, c->n_keys, c->n_patterns};
-        Fid rest = formula_atom(&s->f, (Atom){.kind = ATOM_REST, .but = cover, .goal = members, .keyword = "unevaluatedProperties"});
+        Fid rest = formula_atom(&s->f, (Atom){.kind = ATOM_REST,
+                                              .but = cover,
+                                              .goal = members,
+                                              .keyword = "unevaluatedProperties"});
         x = rest == F_ERROR ? rest : formula_and(&s->f, x, rest);
     }
     if (items != F_ALWAYS && !c->all_items && x != F_ERROR) {
         Fid goal = formula_or(&s->f, c->contains, items);
-        Fid rest = formula_atom(&s->f, (Atom){.kind = ATOM_ITEMS, .index = c->n_items, .goal = goal, .keyword = "unevaluatedItems"});
+        Fid rest = formula_atom(&s->f, (Atom){.kind = ATOM_ITEMS,
+                                              .index = c->n_items,
+                                              .goal = goal,
+                                              .keyword = "unevaluatedItems"});
         x = rest == F_ERROR ? rest : formula_and(&s->f, x, rest);
     }
     return x;
 }
 
 bool schema_read_unevaluated(Schema *s, uint32_t entry, Fid *out) {
-    const Json *json = s->entries[entry].json, *m = json_get(json, "unevaluatedProperties"), *i = json_get(json, "unevaluatedItems");
+    const Json *json = s->entries[entry].json, *m = json_get(json, "unevaluatedProperties"),
+               *i = json_get(json, "unevaluatedItems");
     if (!m && !i) return true;
     Fid members = m ? schema_child(s, entry, m, "unevaluatedProperties", STR_NONE) : F_ALWAYS;
     Fid items = i ? schema_child(s, entry, i, "unevaluatedItems", STR_NONE) : F_ALWAYS;

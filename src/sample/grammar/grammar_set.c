@@ -133,7 +133,8 @@ bool cpset_add_property(GrammarWork *w, CpSet *s, Str name, bool *known) {
     *known = true;
     uint32_t mask = 0;
     for (size_t i = 0; i < sizeof categories / sizeof categories[0] && !mask; i++)
-        if (str_eqc(name, categories[i].name) || str_eqc(name, categories[i].longer)) mask = categories[i].mask;
+        if (str_eqc(name, categories[i].name) || str_eqc(name, categories[i].longer))
+            mask = categories[i].mask;
     if (str_eqc(name, "ASCII")) return cpset_add(w, s, 0, 0x7F);
     bool space = str_eqc(name, "White_Space");
     if (!mask && !space) {

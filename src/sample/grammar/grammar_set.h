@@ -18,9 +18,11 @@ typedef struct CpSet {
 
 bool cpset_add(GrammarWork *w, CpSet *s, uint32_t lo, uint32_t hi);
 bool cpset_add_set(GrammarWork *w, CpSet *s, const CpSet *other);
-bool cpset_add_property(GrammarWork *w, CpSet *s, Str name, bool *known); /* \p{name} by our Unicode tables */
-bool cpset_normalize(GrammarWork *w, CpSet *s);               /* sort, merge, drop surrogates */
-bool cpset_negate(GrammarWork *w, const CpSet *s, CpSet *out); /* over all scalar values; s normalized */
-bool cpset_has(const CpSet *s, uint32_t cp);                   /* s normalized */
+bool cpset_add_property(GrammarWork *w, CpSet *s, Str name,
+                        bool *known);           /* \p{name} by our Unicode tables */
+bool cpset_normalize(GrammarWork *w, CpSet *s); /* sort, merge, drop surrogates */
+bool cpset_negate(GrammarWork *w, const CpSet *s,
+                  CpSet *out);               /* over all scalar values; s normalized */
+bool cpset_has(const CpSet *s, uint32_t cp); /* s normalized */
 
 #endif

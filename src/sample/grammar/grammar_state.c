@@ -33,7 +33,8 @@ static void state_link(GrammarState *s, Grammar *g) {
     g->n_refs++;
 }
 
-GrammarState *grammar_state_new(Grammar *g, const GrammarVocab *vocab, const GrammarLazy *lazy, Err *err) {
+GrammarState *grammar_state_new(Grammar *g, const GrammarVocab *vocab, const GrammarLazy *lazy,
+                                Err *err) {
     if (vocab && !mask_bind(&g->masks, vocab, err)) return NULL;
     GrammarState *s = mem_calloc(1, sizeof *s);
     if (!s) {
@@ -106,7 +107,8 @@ static bool machine_trim(Grammar *g, Err *err) {
     bool ok = machine_collect(&g->machine, ids, n, err);
     mem_free(ids);
     if (ok && machine_bytes(&g->machine) > g->max_run_bytes)
-        return err_set(err, ERR_LIMIT, "the grammar needs more than %zu MiB to follow the output", g->max_run_bytes >> 20);
+        return err_set(err, ERR_LIMIT, "the grammar needs more than %zu MiB to follow the output",
+                       g->max_run_bytes >> 20);
     return ok;
 }
 
@@ -123,21 +125,26 @@ bool grammar_state_is_done(const GrammarState *s) {
 }
 
 bool grammar_state_mask(GrammarState *s, uint64_t *bits, Err *err) {
-    if (!s->vocab) return err_set(err, ERR_INTERNAL, "a grammar state without vocabulary has no masks");
+    if (!s->vocab)
+        return err_set(err, ERR_INTERNAL, "a grammar state without vocabulary has no masks");
     size_t bytes = s->vocab->n_words * sizeof *bits;
     if (!s->now.active) {
         memset(bits, 0xFF, bytes);
-        if (s->vocab->n_tokens % 64) bits[s->vocab->n_words - 1] = ((uint64_t)1 << s->vocab->n_tokens % 64) - 1;
+        if (s->vocab->n_tokens % 64)
+            bits[s->vocab->n_words - 1] = ((uint64_t)1 << s->vocab->n_tokens % 64) - 1;
         return true;
     }
     if (s->now.ended) {
         memset(bits, 0, bytes);
         return true;
     }
-    if (!mask_bind(&s->grammar->masks, s->vocab, err) || !machine_trim(s->grammar, err)) return false;
+    if (!mask_bind(&s->grammar->masks, s->vocab, err) || !machine_trim(s->grammar, err))
+        return false;
     if (!mask_compute(s->grammar, s->now.machine, bits, err)) return false;
-    for (uint32_t i = 0; i < s->vocab->n_eos && machine_may_end(&s->grammar->machine, s->now.machine); i++)
-        if (s->vocab->eos[i] < s->vocab->n_tokens) bits[s->vocab->eos[i] / 64] |= (uint64_t)1 << s->vocab->eos[i] % 64;
+    for (uint32_t i = 0;
+         i < s->vocab->n_eos && machine_may_end(&s->grammar->machine, s->now.machine); i++)
+        if (s->vocab->eos[i] < s->vocab->n_tokens)
+            bits[s->vocab->eos[i] / 64] |= (uint64_t)1 << s->vocab->eos[i] % 64;
     return true;
 }
 
@@ -150,7 +157,8 @@ static void snapshot_push(GrammarState *s, Snapshot old) {
 }
 
 static uint32_t feed(Machine *m, uint32_t state, Str bytes) {
-    for (size_t i = 0; i < bytes.n && state != MACHINE_DEAD; i++) state = machine_step(m, state, (uint8_t)bytes.p[i]);
+    for (size_t i = 0; i < bytes.n && state != MACHINE_DEAD; i++)
+        state = machine_step(m, state, (uint8_t)bytes.p[i]);
     return state;
 }
 
@@ -174,7 +182,8 @@ static bool lazy_accept(GrammarState *s, Str bytes, const LazyTrigger *token, bo
         next.active = true;
         next.machine = feed(m, machine_start(m), token->text.n ? token->text : bytes);
         if (s->grammar->ir.uses_tokens)
-            next.machine = machine_union(m, next.machine, machine_step_token(m, machine_start(m), token->token));
+            next.machine = machine_union(m, next.machine,
+                                         machine_step_token(m, machine_start(m), token->token));
         return state_move(s, next, ok, err);
     }
     buf_put(&s->text, bytes);
@@ -183,7 +192,8 @@ static bool lazy_accept(GrammarState *s, Str bytes, const LazyTrigger *token, bo
         s->text.failed = false;
         return false;
     }
-    if (!lazy_rules_find(s->lazy, buf_str(&s->text), seen, &at, err)) return s->text.n = seen, false;
+    if (!lazy_rules_find(s->lazy, buf_str(&s->text), seen, &at, err))
+        return s->text.n = seen, false;
     if (at != STR_NPOS) {
         next.active = true;
         next.machine = feed(m, machine_start(m), str_from(buf_str(&s->text), at));
@@ -206,7 +216,8 @@ bool grammar_state_accept_bytes(GrammarState *s, Str bytes, bool *ok, Err *err) 
 
 bool grammar_state_accept_token(GrammarState *s, uint32_t token, bool *ok, Err *err) {
     *ok = false;
-    if (!s->vocab) return err_set(err, ERR_INTERNAL, "a grammar state without vocabulary reads no tokens");
+    if (!s->vocab)
+        return err_set(err, ERR_INTERNAL, "a grammar state without vocabulary reads no tokens");
     if (s->now.ended || token >= s->vocab->n_tokens) return true;
     if (!machine_trim(s->grammar, err)) return false;
     Snapshot next = s->now;
@@ -219,13 +230,15 @@ bool grammar_state_accept_token(GrammarState *s, uint32_t token, bool *ok, Err *
     }
     Machine *m = &s->grammar->machine;
     next.machine = bytes.n ? feed(m, s->now.machine, bytes) : MACHINE_DEAD;
-    if (s->grammar->ir.uses_tokens) next.machine = machine_union(m, next.machine, machine_step_token(m, s->now.machine, token));
+    if (s->grammar->ir.uses_tokens)
+        next.machine = machine_union(m, next.machine, machine_step_token(m, s->now.machine, token));
     return state_move(s, next, ok, err);
 }
 
 bool grammar_state_rollback(GrammarState *s, size_t n, Err *err) {
     if (n > s->n_past)
-        return err_set(err, ERR_LIMIT, "a rollback of %zu tokens, only the last %zu are kept", n, s->n_past);
+        return err_set(err, ERR_LIMIT, "a rollback of %zu tokens, only the last %zu are kept", n,
+                       s->n_past);
     for (; n; n--, s->n_past--) {
         s->head = (s->head + GRAMMAR_HISTORY - 1) % GRAMMAR_HISTORY;
         s->now = s->past[s->head];

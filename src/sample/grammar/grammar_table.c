@@ -54,7 +54,8 @@ static uint32_t slot_of(const WordTable *t, const uint32_t *key, uint32_t n_word
     uint32_t i = words_hash(key, n_words) & (t->n_slots - 1);
     for (; t->slots[i]; i = (i + 1) & (t->n_slots - 1)) {
         uint32_t id = t->slots[i] - 1;
-        if (table_len(t, id) == n_words && !memcmp(table_key(t, id), key, n_words * sizeof *key)) break;
+        if (table_len(t, id) == n_words && !memcmp(table_key(t, id), key, n_words * sizeof *key))
+            break;
     }
     return i;
 }

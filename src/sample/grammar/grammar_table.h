@@ -10,9 +10,9 @@
 #define TABLE_NONE UINT32_MAX
 
 typedef struct WordTable {
-    uint32_t *pool;  /* all keys, one behind the other */
+    uint32_t *pool; /* all keys, one behind the other */
     size_t n_pool, cap_pool;
-    uint32_t *at;    /* n + 1 offsets into pool */
+    uint32_t *at; /* n + 1 offsets into pool */
     uint32_t n, cap;
     uint32_t *slots; /* id + 1; 0 = empty; n_slots is a power of two */
     uint32_t n_slots;
@@ -20,9 +20,14 @@ typedef struct WordTable {
 
 /* The id of key[0..n_words); *fresh tells whether it is new. TABLE_NONE: no memory. key must not point into the pool. */
 uint32_t table_intern(WordTable *t, const uint32_t *key, uint32_t n_words, bool *fresh);
-uint32_t table_find(const WordTable *t, const uint32_t *key, uint32_t n_words); /* TABLE_NONE if absent */
-static inline const uint32_t *table_key(const WordTable *t, uint32_t id) { return t->pool + t->at[id]; }
-static inline uint32_t table_len(const WordTable *t, uint32_t id) { return t->at[id + 1] - t->at[id]; }
+uint32_t table_find(const WordTable *t, const uint32_t *key,
+                    uint32_t n_words); /* TABLE_NONE if absent */
+static inline const uint32_t *table_key(const WordTable *t, uint32_t id) {
+    return t->pool + t->at[id];
+}
+static inline uint32_t table_len(const WordTable *t, uint32_t id) {
+    return t->at[id + 1] - t->at[id];
+}
 size_t table_bytes(const WordTable *t);
 void table_clear(WordTable *t); /* forget the keys, keep the memory */
 void table_deinit(WordTable *t);

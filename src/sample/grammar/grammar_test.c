@@ -54,12 +54,15 @@ static void a_word_activates(void **state) {
     assert_false(grammar_state_is_active(s));
     assert_true(grammar_state_may_end(s));
     assert_true(grammar_state_mask(s, bits, &err));
-    for (uint32_t i = 0; i < vocab.n; i++) assert_true(bits[i / 64] >> i % 64 & 1); /* nothing is constrained yet */
+    for (uint32_t i = 0; i < vocab.n; i++)
+        assert_true(bits[i / 64] >> i % 64 & 1); /* nothing is constrained yet */
     assert_true(takes(s, "I will <ca"));
     assert_true(takes(s, "ll >")); /* not the word */
     assert_false(grammar_state_is_active(s));
     assert_true(takes(s, " <cal"));
-    assert_false(takes(s, "l>x")); /* completes the word, but goes on against the grammar: refused, nothing changed */
+    assert_false(takes(
+        s,
+        "l>x")); /* completes the word, but goes on against the grammar: refused, nothing changed */
     assert_false(grammar_state_is_active(s));
     assert_true(takes(s, "l>1"));
     assert_true(grammar_state_is_active(s));
@@ -119,7 +122,8 @@ static void tokens_by_number(void **state) {
     for (uint32_t i = 0; i < vocab.n; i++) assert_int_equal(bits[i / 64] >> i % 64 & 1, i == 40);
     assert_true(grammar_state_accept_token(s, 40, &ok, &err) && ok);
     assert_true(grammar_state_mask(s, bits, &err));
-    for (uint32_t i = 0; i < vocab.n; i++) assert_int_equal(bits[i / 64] >> i % 64 & 1, i != 41 && i != vocab.eos);
+    for (uint32_t i = 0; i < vocab.n; i++)
+        assert_int_equal(bits[i / 64] >> i % 64 & 1, i != 41 && i != vocab.eos);
     assert_true(grammar_state_accept_token(s, 41, &ok, &err) && !ok);
     assert_true(grammar_state_accept_token(s, 99, &ok, &err) && ok);
     assert_true(grammar_state_accept_token(s, vocab.eos, &ok, &err) && !ok);
@@ -127,7 +131,8 @@ static void tokens_by_number(void **state) {
     assert_true(grammar_state_accept_token(s, vocab.eos, &ok, &err) && ok);
     assert_true(grammar_state_is_done(s));
     assert_true(grammar_state_mask(s, bits, &err));
-    for (uint32_t i = 0; i < vocab.vocab->n_words; i++) assert_int_equal(bits[i], 0); /* the text has ended */
+    for (uint32_t i = 0; i < vocab.vocab->n_words; i++)
+        assert_int_equal(bits[i], 0); /* the text has ended */
     mem_free(bits);
     grammar_state_free(s);
     grammar_free(g);
@@ -161,7 +166,9 @@ static void refuses_as(const char *text, const GrammarLimits *limits, ErrKind ki
     Grammar *g;
     Err err = {0};
     if (grammar_compile_gbnf(str_c(text), limits, &g, &err)) fail_msg("accepted: %.60s", text);
-    if (err.kind != kind) fail_msg("%.60s: %s instead of %s: %s", text, errkind_name(err.kind), errkind_name(kind), err.msg);
+    if (err.kind != kind)
+        fail_msg("%.60s: %s instead of %s: %s", text, errkind_name(err.kind), errkind_name(kind),
+                 err.msg);
 }
 
 static void limits_end_in_errors(void **state) {
@@ -219,16 +226,21 @@ static void nesting_is_bounded(void **state) {
 
 static bool compile_and_run(Err *err) {
     Grammar *g;
-    static const char schema[] = "{\"type\":\"object\",\"properties\":{\"a\":{\"oneOf\":[{\"type\":\"string\",\"pattern\":\"^a+$\"},{\"type\":\"integer\",\"minimum\":3}]},"
-                                 "\"b\":{\"type\":\"array\",\"contains\":{\"const\":1}}},\"required\":[\"a\"],\"unevaluatedProperties\":false}";
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"oneOf\":[{\"type\":\"string\",\"pattern\":"
+        "\"^a+$\"},{\"type\":\"integer\",\"minimum\":3}]},"
+        "\"b\":{\"type\":\"array\",\"contains\":{\"const\":1}}},\"required\":[\"a\"],"
+        "\"unevaluatedProperties\":false}";
     if (!grammar_compile_schema(str_c(schema), NULL, &g, err)) return false;
     uint64_t bits[1500 / 64 + 1];
     bool ok = false;
     GrammarTrigger t = {.kind = GRAMMAR_TRIGGER_PATTERN, .text = STR("x(\\{)")};
     GrammarState *s = grammar_state_new(g, vocab.vocab, &(GrammarLazy){&t, 1}, err);
     GrammarState *c = s ? grammar_state_clone(s, err) : NULL;
-    bool done = c && grammar_state_accept_bytes(c, STR("x{\"a\":"), &ok, err) && ok && grammar_state_mask(c, bits, err) &&
-                grammar_state_accept_bytes(c, STR("7,\"b\":[0,1]}"), &ok, err) && ok && grammar_state_is_done(c);
+    bool done = c && grammar_state_accept_bytes(c, STR("x{\"a\":"), &ok, err) && ok &&
+                grammar_state_mask(c, bits, err) &&
+                grammar_state_accept_bytes(c, STR("7,\"b\":[0,1]}"), &ok, err) && ok &&
+                grammar_state_is_done(c);
     grammar_state_free(c);
     grammar_state_free(s);
     grammar_free(g);
@@ -240,13 +252,15 @@ static void failing_allocations(void **state) {
     Err err = {0};
     bool done = false;
     int n, n_failed = 0;
-    for (n = 0; n < 700; n++) { /* one failure each; a few are made up for (a shorter path in a message) */
+    for (n = 0; n < 700;
+         n++) { /* one failure each; a few are made up for (a shorter path in a message) */
         err = (Err){0};
         mem_fail_after(n);
         done = compile_and_run(&err);
         mem_fail_after(-1);
         n_failed += !done;
-        if (!done && err.kind != ERR_NOMEM) fail_msg("allocation %d: %s: %s", n, errkind_name(err.kind), err.msg);
+        if (!done && err.kind != ERR_NOMEM)
+            fail_msg("allocation %d: %s: %s", n, errkind_name(err.kind), err.msg);
     }
     assert_true(done && n_failed > 50);
     for (n = 0, done = false; n < 2000 && !done; n++) {
@@ -267,7 +281,9 @@ static void numbers_compare_exactly(void **state) {
     Arena arena = {0};
     Err err = {0};
     GrammarWork w = {&arena, 100000000, 20000, &err, false};
-    static const char *const bounds[] = {"0", "-0.0", "1", "-1", "9.99", "10", "-10.5", "0.001", "-0.001", "123456", "1e2", "2.5e-3", "-7E+1"};
+    static const char *const bounds[] = {"0",   "-0.0",   "1",     "-1",     "9.99",
+                                         "10",  "-10.5",  "0.001", "-0.001", "123456",
+                                         "1e2", "2.5e-3", "-7E+1"};
     uint64_t seed = 1;
     for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
         Dfa *less = number_compare(&w, str_c(bounds[b]), NUMBER_LESS, "minimum");
@@ -278,8 +294,10 @@ static void numbers_compare_exactly(void **state) {
             char text[40];
             int digits = (int)(test_random(&seed) % 4);
             int64_t whole = (int64_t)(test_random(&seed) % (i % 3 ? 12 : 130000));
-            snprintf(text, sizeof text, digits ? "%s%lld.%0*llu" : "%s%lld", i % 2 ? "-" : "", (long long)whole, digits, (unsigned long long)(test_random(&seed) % 1000));
-            if (i % 7 == 0) snprintf(text, sizeof text, "%.*s", 30, bounds[b][0] == '-' ? "-10.500" : "10.00");
+            snprintf(text, sizeof text, digits ? "%s%lld.%0*llu" : "%s%lld", i % 2 ? "-" : "",
+                     (long long)whole, digits, (unsigned long long)(test_random(&seed) % 1000));
+            if (i % 7 == 0)
+                snprintf(text, sizeof text, "%.*s", 30, bounds[b][0] == '-' ? "-10.500" : "10.00");
             double v = strtod(text, NULL);
             assert_int_equal(dfa_matches(less, str_c(text)), v < bound);
             assert_int_equal(dfa_matches(same, str_c(text)), v == bound);
@@ -295,9 +313,12 @@ static void boolean_operations(void **state) {
     Arena arena = {0};
     Err err = {0};
     GrammarWork w = {&arena, 100000000, 20000, &err, false};
-    Dfa *a = regex_dfa(&w, STR("^(ab|c)*$"), REGEX_SEARCH), *b = regex_dfa(&w, STR("b.?c"), REGEX_SEARCH);
-    static const char *const texts[] = {"", "ab", "abc", "abcab", "c", "cc", "bc", "bxc", "abxc", "a", "\xC3\xA9", "ababcabc"};
-    Dfa *both = dfa_and(&w, a, b), *any = dfa_or(&w, a, b), *not_a = dfa_not(&w, a), *again = dfa_not(&w, not_a);
+    Dfa *a = regex_dfa(&w, STR("^(ab|c)*$"), REGEX_SEARCH),
+        *b = regex_dfa(&w, STR("b.?c"), REGEX_SEARCH);
+    static const char *const texts[] = {"",   "ab",  "abc",  "abcab", "c",        "cc",
+                                        "bc", "bxc", "abxc", "a",     "\xC3\xA9", "ababcabc"};
+    Dfa *both = dfa_and(&w, a, b), *any = dfa_or(&w, a, b), *not_a = dfa_not(&w, a),
+        *again = dfa_not(&w, not_a);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         Str t = str_c(texts[i]);
         bool in_a = dfa_matches(a, t), in_b = dfa_matches(b, t);
@@ -315,10 +336,10 @@ static void boolean_operations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_activates),       cmocka_unit_test(patterns_and_tokens_activate),
-        cmocka_unit_test(tokens_by_number),       cmocka_unit_test(special_and_twin_tokens),
-        cmocka_unit_test(limits_end_in_errors),   cmocka_unit_test(ambiguity_is_shared),
-        cmocka_unit_test(nesting_is_bounded),     cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(a_word_activates),        cmocka_unit_test(patterns_and_tokens_activate),
+        cmocka_unit_test(tokens_by_number),        cmocka_unit_test(special_and_twin_tokens),
+        cmocka_unit_test(limits_end_in_errors),    cmocka_unit_test(ambiguity_is_shared),
+        cmocka_unit_test(nesting_is_bounded),      cmocka_unit_test(failing_allocations),
         cmocka_unit_test(numbers_compare_exactly), cmocka_unit_test(boolean_operations),
     };
     return cmocka_run_group_tests(tests, vocab_open, vocab_close);

@@ -28,11 +28,17 @@ static inline void testvocab_add(TestVocab *v, Str s) {
 }
 
 static inline void testvocab_words(TestVocab *v, uint64_t *seed) {
-    static const char *const parts[] = {"a",  "in", "er", "on", "st", "re",  "le", "th", "en", "an", "ing", "ed",  "ti", "ro", "co", "de", "li", "ma", "s",
-                                        "ly", "un", "al", "o",  "e",  "tion", "y", "ch", "qu", "ze", "x",   "ver", "mo", "pa", "k",  "ph", "ou", "ea", "i"};
-    static const char *const marks[] = {"\"", "\",", "\":", "\": ", "\": \"", "\", \"", "\"}", "\"}\n", "{\"", "[\"", "\"]", "},", "},{\"", "]}", "}}", "[[", "]]", ", ",
-                                        ",\"", ":\"", ": ", ".\"", ",\n", "{\n", "[\n", "\n\n", "\",\n", "\\n", "\\\"", "\\u", "\\u00", "();", "->", "==", "//", "/*", "*/", "...", "--",
-                                        "\"name", "\"type", "\"id", "{}", "[]", "null", "true", "false", "\"\"", "\"\",", "<|", "|>", "://", ".com", "\t\t", "\r\n", " \"", " {", " [", " }"};
+    static const char *const parts[] = {
+        "a",  "in", "er", "on", "st",  "re", "le", "th", "en", "an", "ing", "ed",   "ti",
+        "ro", "co", "de", "li", "ma",  "s",  "ly", "un", "al", "o",  "e",   "tion", "y",
+        "ch", "qu", "ze", "x",  "ver", "mo", "pa", "k",  "ph", "ou", "ea",  "i"};
+    static const char *const marks[] = {
+        "\"",     "\",",  "\":",   "\": ", "\": \"", "\", \"", "\"}",   "\"}\n", "{\"",   "[\"",
+        "\"]",    "},",   "},{\"", "]}",   "}}",     "[[",     "]]",    ", ",    ",\"",   ":\"",
+        ": ",     ".\"",  ",\n",   "{\n",  "[\n",    "\n\n",   "\",\n", "\\n",   "\\\"",  "\\u",
+        "\\u00",  "();",  "->",    "==",   "//",     "/*",     "*/",    "...",   "--",    "\"name",
+        "\"type", "\"id", "{}",    "[]",   "null",   "true",   "false", "\"\"",  "\"\",", "<|",
+        "|>",     "://",  ".com",  "\t\t", "\r\n",   " \"",    " {",    " [",    " }"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) testvocab_add(v, str_c(marks[i]));
     for (int n = 0; n < 1000; n++) {
         char digits[16];
@@ -51,13 +57,17 @@ static inline void testvocab_words(TestVocab *v, uint64_t *seed) {
         uint64_t kind = test_random(seed) % 100;
         if (kind < 55) buf_putc(&b, ' ');
         if (kind >= 85 && kind < 93) { /* other scripts, sometimes cut within a character */
-            for (uint64_t i = 0, k = 1 + test_random(seed) % 3; i < k; i++) buf_put_utf8(&b, (kind & 1 ? 0x4E00 : 0x410) + (uint32_t)(test_random(seed) % (kind & 1 ? 8000 : 64)));
+            for (uint64_t i = 0, k = 1 + test_random(seed) % 3; i < k; i++)
+                buf_put_utf8(&b, (kind & 1 ? 0x4E00 : 0x410) +
+                                     (uint32_t)(test_random(seed) % (kind & 1 ? 8000 : 64)));
             if (test_random(seed) % 8 == 0) b.n--;
         } else {
-            for (uint64_t i = 0, k = 1 + test_random(seed) % 4; i < k; i++) buf_put(&b, str_c(parts[test_random(seed) % (sizeof parts / sizeof parts[0])]));
+            for (uint64_t i = 0, k = 1 + test_random(seed) % 4; i < k; i++)
+                buf_put(&b, str_c(parts[test_random(seed) % (sizeof parts / sizeof parts[0])]));
             size_t first = kind < 55;
             if (kind % 5 == 0 && b.p[first] >= 'a') b.p[first] = (char)(b.p[first] - 32);
-            if (kind >= 93) buf_put(&b, str_c(marks[test_random(seed) % (sizeof marks / sizeof marks[0])]));
+            if (kind >= 93)
+                buf_put(&b, str_c(marks[test_random(seed) % (sizeof marks / sizeof marks[0])]));
         }
         testvocab_add(v, buf_str(&b));
         buf_deinit(&b);

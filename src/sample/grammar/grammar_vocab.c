@@ -24,7 +24,9 @@ static uint32_t plain_length(Str s) {
     uint32_t n = 0;
     for (size_t at = 0; at < s.n;) {
         uint32_t cp = utf8_next(s, &at);
-        if (cp == UTF8_BAD || cp < 0x20 || cp == 0x7F || cp == '"' || cp == '\\' || ++n > VOCAB_PLAIN_MAX) return 0;
+        if (cp == UTF8_BAD || cp < 0x20 || cp == 0x7F || cp == '"' || cp == '\\' ||
+            ++n > VOCAB_PLAIN_MAX)
+            return 0;
     }
     return n;
 }
@@ -41,7 +43,8 @@ static bool copy_tokens(GrammarVocab *v, const Str *tokens, const bool *special)
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         v->byte_at[i] = at;
         v->twin[i] = UINT32_MAX;
-        bool skip = (special && special[i]) || tokens[i].n > TOKEN_MAX_BYTES || grammar_vocab_is_eos(v, i);
+        bool skip =
+            (special && special[i]) || tokens[i].n > TOKEN_MAX_BYTES || grammar_vocab_is_eos(v, i);
         if (skip || !tokens[i].n) continue;
         memcpy(v->bytes + at, tokens[i].p, tokens[i].n);
         at += tokens[i].n;
@@ -55,7 +58,8 @@ static bool make_plain_sets(GrammarVocab *v, const uint8_t *length) {
     for (int k = 0; k <= VOCAB_PLAIN_MAX; k++)
         if (!(v->plain[k] = mem_calloc(v->n_words, sizeof(uint64_t)))) return false;
     for (uint32_t i = 0; i < v->n_tokens; i++)
-        for (int k = length[i]; length[i] && k <= VOCAB_PLAIN_MAX; k++) v->plain[k][i / 64] |= (uint64_t)1 << i % 64;
+        for (int k = length[i]; length[i] && k <= VOCAB_PLAIN_MAX; k++)
+            v->plain[k][i / 64] |= (uint64_t)1 << i % 64;
     return true;
 }
 
@@ -132,24 +136,27 @@ static bool make_tries(GrammarVocab *v, const uint8_t *length) {
     return ok;
 }
 
-static bool vocab_fill(GrammarVocab *v, const Str *tokens, const uint32_t *eos, const bool *special) {
+static bool vocab_fill(GrammarVocab *v, const Str *tokens, const uint32_t *eos,
+                       const bool *special) {
     v->eos = mem_resize_array(NULL, v->n_eos, sizeof *v->eos);
     if (!v->eos) return false;
     if (v->n_eos) memcpy(v->eos, eos, v->n_eos * sizeof *eos);
     if (!copy_tokens(v, tokens, special)) return false;
     uint8_t *length = mem_calloc(v->n_tokens, 1);
     if (!length) return false;
-    for (uint32_t i = 0; i < v->n_tokens; i++) length[i] = (uint8_t)plain_length(grammar_vocab_token(v, i));
+    for (uint32_t i = 0; i < v->n_tokens; i++)
+        length[i] = (uint8_t)plain_length(grammar_vocab_token(v, i));
     bool ok = make_plain_sets(v, length) && make_tries(v, length);
     mem_free(length);
     return ok;
 }
 
-GrammarVocab *grammar_vocab_new(const Str *tokens, size_t n_tokens, const uint32_t *eos, size_t n_eos, const bool *special,
-                                Err *err) {
+GrammarVocab *grammar_vocab_new(const Str *tokens, size_t n_tokens, const uint32_t *eos,
+                                size_t n_eos, const bool *special, Err *err) {
     if (!n_tokens || n_tokens > VOCAB_MAX_TOKENS || n_eos > n_tokens) {
-        err_set(err, ERR_LIMIT, "a vocabulary of %zu tokens with %zu end tokens, 1 to %d are accepted", n_tokens, n_eos,
-                VOCAB_MAX_TOKENS);
+        err_set(err, ERR_LIMIT,
+                "a vocabulary of %zu tokens with %zu end tokens, 1 to %d are accepted", n_tokens,
+                n_eos, VOCAB_MAX_TOKENS);
         return NULL;
     }
     GrammarVocab *v = mem_calloc(1, sizeof *v);

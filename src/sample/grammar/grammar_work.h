@@ -15,9 +15,12 @@ typedef struct GrammarWork {
     bool failed; /* sticky: err is set */
 } GrammarWork;
 
-bool work_fail(GrammarWork *w, ErrKind kind, const char *fmt, ...) PRINTF_LIKE(3, 4); /* false; keeps the first cause */
-void *work_alloc(GrammarWork *w, size_t n, size_t size); /* zeroed, in the arena; NULL after setting err */
-void *work_grow(GrammarWork *w, void *old, size_t n_old, size_t n_new, size_t size); /* a larger copy in the arena */
+bool work_fail(GrammarWork *w, ErrKind kind, const char *fmt, ...)
+    PRINTF_LIKE(3, 4); /* false; keeps the first cause */
+void *work_alloc(GrammarWork *w, size_t n,
+                 size_t size); /* zeroed, in the arena; NULL after setting err */
+void *work_grow(GrammarWork *w, void *old, size_t n_old, size_t n_new,
+                size_t size);                /* a larger copy in the arena */
 bool work_spend(GrammarWork *w, uint64_t n); /* false once the budget is gone */
 #define work_new(w, T) ((T *)work_alloc((w), 1, sizeof(T)))
 #define work_array(w, T, n) ((T *)work_alloc((w), (n), sizeof(T)))
