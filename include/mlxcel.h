@@ -75,10 +75,15 @@ typedef struct mlxcel_model_options {
     const char *backend; /* "auto", "cpu", "ref" */
     int threads;         /* 0: one per physical core that this process may use */
     const char *isa;     /* an upper bound: "auto", "avx512", "avx2", "portable" */
+    const char *chat_template; /* Jinja text or a built-in's name ("chatml"), used instead of the checkpoint's own; NULL */
 } mlxcel_model_options;
 
 MLXCEL_API mlxcel_model_options mlxcel_model_options_default(void);
-/* Opens a directory with config.json and safetensors, a .gguf file or the first of a split set. Reads headers and metadata; the
+/* Where a model is: name itself if there is such a file or directory, else "owner/name[:QUANT]" or a bare name among the
+ * snapshots of the Hugging Face cache (HF_HUB_CACHE, HF_HOME). MLXCEL_NOT_FOUND says where was looked. */
+MLXCEL_API bool mlxcel_model_find(const char *name, mlxcel_string **path, mlxcel_error *err);
+/* Opens a directory with config.json and safetensors, a .gguf file or the first of a split set, or a name that
+ * mlxcel_model_find knows. Reads headers and metadata; the
  * weights are read when an engine is opened. */
 MLXCEL_API bool mlxcel_model_open(const char *path, const mlxcel_model_options *options, mlxcel_model **out, mlxcel_error *err);
 MLXCEL_API void mlxcel_model_close(mlxcel_model *model); /* after its engines */
@@ -92,7 +97,34 @@ MLXCEL_API double mlxcel_model_load_ms(const mlxcel_model *model);     /* openin
 MLXCEL_API bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data, uint64_t shape[8], int *n_dims,
                                     mlxcel_error *err);
 MLXCEL_API bool mlxcel_model_program(const mlxcel_model *model, mlxcel_string **listing, mlxcel_error *err);
+typedef struct mlxcel_work { /* of one token */
+    uint64_t weight_bytes;   /* packed weights that are read to decode it */
+    uint64_t macs;           /* multiply-adds of the matrices */
+    uint64_t head_macs;      /* of them those of the output head, which a prompt needs once */
+} mlxcel_work;
+MLXCEL_API void mlxcel_model_work(const mlxcel_model *model, mlxcel_work *out);
+MLXCEL_API uint64_t mlxcel_model_n_params(const mlxcel_model *model); /* elements of all tensors, unpacked */
+MLXCEL_API uint64_t mlxcel_model_file_bytes(const mlxcel_model *model); /* tensor bytes in the file */
+MLXCEL_API const char *mlxcel_model_quantization(const mlxcel_model *model); /* "Q4_1", "BF16", "mlx 4-bit": most of its bytes */
+MLXCEL_API const char *mlxcel_model_backend(const mlxcel_model *model); /* "cpu", "ref" */
+MLXCEL_API const char *mlxcel_model_isa(const mlxcel_model *model);     /* "avx512", "avx2", "portable" */
+MLXCEL_API int mlxcel_model_threads(const mlxcel_model *model);
+/* One .safetensors, .gguf or .json file alone: its tensor table and keys, or {"valid":true}. */
+MLXCEL_API bool mlxcel_file_inspect(const char *path, mlxcel_string **json, mlxcel_error *err);
+MLXCEL_API bool mlxcel_arch_json(mlxcel_string **json, mlxcel_error *err); /* the families: an array of objects */
 MLXCEL_API void mlxcel_free(void *p);
+
+typedef struct mlxcel_machine { /* measured ceilings, for n_threads threads */
+    char cpu[96];
+    char isa[32];
+    int n_cpus, n_cores, n_threads;
+    double read_gbs;       /* memory read, 10^9 bytes a second */
+    double int8_gmacs;     /* int8 multiply-adds, 10^9 a second */
+    double f32_gmacs;
+    uint64_t memory_available;
+} mlxcel_machine;
+/* Takes about a second. isa: an upper bound or NULL. */
+MLXCEL_API bool mlxcel_machine_measure(int n_threads, const char *isa, mlxcel_machine *out, mlxcel_error *err);
 
 /* --- engines --- */
 
@@ -119,6 +151,9 @@ MLXCEL_API mlxcel_engine_options mlxcel_engine_options_default(void);
 /* The memory plan, from metadata alone. */
 MLXCEL_API bool mlxcel_model_budget(const mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_budget *out,
                                     mlxcel_error *err);
+/* What inspect prints: architecture, shapes, quantization, tensors and the memory plan, as one JSON object. */
+MLXCEL_API bool mlxcel_model_inspect(const mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_string **json,
+                                     mlxcel_error *err);
 /* Plans the memory (MLXCEL_LIMIT if it will not fit), loads the weights if no engine has yet, makes the cache. */
 MLXCEL_API bool mlxcel_engine_open(mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_engine **out,
                                    mlxcel_error *err);
@@ -179,6 +214,8 @@ MLXCEL_API bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, s
  * sampling parameters: n_predict (-1: no limit), ignore_eos ("true": end tokens do not stop; they are not banned either), cache_prompt,
  * use_generation_config ("true": the checkpoint's own defaults first; set it before others). */
 MLXCEL_API bool mlxcel_request_set(mlxcel_request *request, const char *name, const char *value, mlxcel_error *err);
+/* Whether mlxcel_request_set would take it, as far as can be said without a request. */
+MLXCEL_API bool mlxcel_parameter_check(const char *name, const char *value, mlxcel_error *err);
 MLXCEL_API bool mlxcel_request_stop(mlxcel_request *request, const char *stop_string, mlxcel_error *err);
 MLXCEL_API bool mlxcel_request_bias(mlxcel_request *request, uint32_t token, float bias, mlxcel_error *err);
 MLXCEL_API bool mlxcel_request_dry_breakers(mlxcel_request *request, const char *const *breakers, size_t n, mlxcel_error *err);
@@ -210,6 +247,69 @@ MLXCEL_API const uint32_t *mlxcel_prompt_ids(const mlxcel_prompt *prompt);
 MLXCEL_API size_t mlxcel_prompt_n_ids(const mlxcel_prompt *prompt);
 MLXCEL_API const char *mlxcel_prompt_text(const mlxcel_prompt *prompt); /* as rendered */
 MLXCEL_API void mlxcel_prompt_free(mlxcel_prompt *prompt);
+/* The text of ids, special tokens spelled out or left out. */
+MLXCEL_API bool mlxcel_model_decode(const mlxcel_model *model, const uint32_t *ids, size_t n_ids, bool skip_special,
+                                    mlxcel_string **out, mlxcel_error *err);
+/* The text of the model's chat template, "" if it has none of its own. */
+MLXCEL_API bool mlxcel_model_chat_template(const mlxcel_model *model, mlxcel_string **out, mlxcel_error *err);
+
+/* --- replies: what a model writes, split into answer, reasoning and tool calls as it arrives --- */
+
+typedef enum mlxcel_reply_kind {
+    MLXCEL_REPLY_CONTENT,
+    MLXCEL_REPLY_REASONING,
+    MLXCEL_REPLY_CALL,      /* name of a tool call; its arguments follow */
+    MLXCEL_REPLY_ARGUMENTS, /* a piece of JSON text */
+    MLXCEL_REPLY_CALL_END,
+    MLXCEL_REPLY_CALL_FAILED /* it was none after all; text: all of it */
+} mlxcel_reply_kind;
+
+typedef struct mlxcel_reply mlxcel_reply;
+typedef bool mlxcel_reply_fn(void *ctx, mlxcel_reply_kind kind, int call, const char *text, size_t n_bytes);
+
+/* The format is found from the model's template, and whether the prompt's end opens the reasoning from the prompt (may be
+ * NULL). tools: a JSON array or NULL. */
+MLXCEL_API bool mlxcel_reply_new(const mlxcel_model *model, const mlxcel_prompt *prompt, const char *tools, mlxcel_reply_fn *fn,
+                                 void *ctx, mlxcel_reply **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_reply_feed(mlxcel_reply *reply, const char *text, size_t n_bytes, mlxcel_error *err);
+MLXCEL_API bool mlxcel_reply_finish(mlxcel_reply *reply, bool cut, mlxcel_error *err); /* cut: by length */
+MLXCEL_API void mlxcel_reply_free(mlxcel_reply *reply);
+
+/* --- one line of JSON in, one out (without its line end): the --jsonl commands ---
+ *
+ * What is wrong with a line is its answer, {"error": "..."}; false only when memory ends. */
+
+typedef struct mlxcel_tokenizer mlxcel_tokenizer; /* immutable: any thread */
+/* A model, or a tokenizer file: tokenizer.json, tokenizer.model, *.tiktoken (pattern: gpt2, cl100k, o200k, kimi or a regular
+ * expression; else NULL), a GGUF. */
+MLXCEL_API bool mlxcel_tokenizer_open(const char *path, const char *pattern, mlxcel_tokenizer **out, mlxcel_error *err);
+MLXCEL_API void mlxcel_tokenizer_close(mlxcel_tokenizer *tokenizer);
+MLXCEL_API bool mlxcel_tokenize_line(const mlxcel_tokenizer *tokenizer, const char *line, size_t n_bytes, mlxcel_string **out,
+                                     mlxcel_error *err);
+MLXCEL_API bool mlxcel_detokenize_line(const mlxcel_tokenizer *tokenizer, bool pieces, const char *line, size_t n_bytes,
+                                       mlxcel_string **out, mlxcel_error *err);
+
+typedef struct mlxcel_template mlxcel_template; /* immutable: any thread */
+/* A model's chat template, or (model NULL) the Jinja text or built-in name in source. */
+MLXCEL_API bool mlxcel_template_open(const char *model, const char *source, mlxcel_template **out, mlxcel_error *err);
+MLXCEL_API void mlxcel_template_close(mlxcel_template *t);
+/* A context object -> {"text"}. now: "2026-01-02T03:04:05" or NULL; raw: no variables but the context's. */
+MLXCEL_API bool mlxcel_template_line(const mlxcel_template *t, const char *now, bool raw, const char *line, size_t n_bytes,
+                                     mlxcel_string **out, mlxcel_error *err);
+
+/* A raw reply -> {"content","reasoning","tool_calls"}. split: feed it in pieces of so many bytes, 0: at once. The names are
+ * checked by mlxcel_parse_names. */
+MLXCEL_API bool mlxcel_parse_names(const char *format, const char *reasoning, mlxcel_error *err);
+MLXCEL_API bool mlxcel_parse_line(const char *format, const char *reasoning, size_t split, const char *line, size_t n_bytes,
+                                  mlxcel_string **out, mlxcel_error *err);
+
+typedef struct mlxcel_grammar mlxcel_grammar; /* one thread at a time */
+/* kind: "gbnf", "json_schema", "regex". An error names what cannot be enforced. */
+MLXCEL_API bool mlxcel_grammar_open(const char *kind, const char *source, size_t n_bytes, mlxcel_grammar **out,
+                                    mlxcel_error *err);
+MLXCEL_API void mlxcel_grammar_close(mlxcel_grammar *grammar);
+MLXCEL_API bool mlxcel_grammar_line(mlxcel_grammar *grammar, const char *line, size_t n_bytes, mlxcel_string **out,
+                                    mlxcel_error *err); /* a JSON string -> true if all of it is accepted, else false */
 
 #ifdef __cplusplus
 }

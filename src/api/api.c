@@ -29,6 +29,12 @@ bool api_string(Buf *from, mlxcel_string **out, mlxcel_error *error) {
     return api_fail(error, &err);
 }
 
+bool api_text(Str text, mlxcel_string **out, mlxcel_error *error) {
+    Buf b = {0};
+    buf_put(&b, text);
+    return api_string(&b, out, error);
+}
+
 const char *mlxcel_string_text(const mlxcel_string *s) { return s->buf.p; }
 size_t mlxcel_string_size(const mlxcel_string *s) { return s->buf.n; }
 

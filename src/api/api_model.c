@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "base/mem.h"
+#include "hub/hub_find.h"
 
 mlxcel_model_options mlxcel_model_options_default(void) {
     return (mlxcel_model_options){.size = sizeof(mlxcel_model_options), .backend = "auto"};
@@ -15,23 +16,47 @@ static mlxcel_model_options model_options(const mlxcel_model_options *o) {
     return all;
 }
 
+static bool take_template(mlxcel_model *model, const char *text, Err *err) {
+    if (!text) return true;
+    size_t n = strlen(text) + 1;
+    model->chat_template = mem_alloc(n);
+    if (!model->chat_template) return err_nomem(err, "chat template");
+    memcpy(model->chat_template, text, n);
+    return true;
+}
+
 bool mlxcel_model_open(const char *path, const mlxcel_model_options *options, mlxcel_model **out, mlxcel_error *error) {
     Err err = {0};
     const mlxcel_model_options o = model_options(options);
     const ModelOptions mo = {.backend = o.backend, .be = {.n_threads = o.threads, .isa = o.isa}};
+    Arena a = {0};
+    Str at;
     mlxcel_model *model = mem_calloc(1, sizeof *model);
-    if (!model) err_nomem(&err, "model");
-    if (model && model_open(path, &mo, &model->m, &err)) {
-        *out = model;
-        return true;
-    }
+    bool ok = model || err_nomem(&err, "model");
+    ok = ok && hub_find(str_c(path), &a, &at, &err) && take_template(model, o.chat_template, &err) &&
+         model_open(at.p, &mo, &model->m, &err);
+    arena_deinit(&a);
+    if (ok) return *out = model, true;
+    if (model) mem_free(model->chat_template);
     mem_free(model);
     return api_fail(error, &err);
 }
 
+bool mlxcel_model_find(const char *name, mlxcel_string **path, mlxcel_error *error) {
+    Err err = {0};
+    Arena a = {0};
+    Str at;
+    bool ok = hub_find(str_c(name), &a, &at, &err) ? api_text(at, path, error) : api_fail(error, &err);
+    arena_deinit(&a);
+    return ok;
+}
+
 void mlxcel_model_close(mlxcel_model *model) {
     if (!model) return;
+    chat_template_close(atomic_load(&model->chat));
+    grammar_vocab_free(atomic_load(&model->vocab));
     model_close(model->m);
+    mem_free(model->chat_template);
     mem_free(model);
 }
 

@@ -11,6 +11,7 @@ struct mlxcel_request {
     Str *stops;
     LogitBias *bias;
     size_t stops_cap, bias_cap;
+    ApiGrammar *grammar;
     bool submitted, done;
     Err err;
     atomic_bool cancel;
@@ -60,6 +61,7 @@ static bool set(mlxcel_request *r, const char *name, Str v, Err *err) {
         return true;
     }
     if (str_eqc(key, "ignore_eos")) return set_bool(name, v, &r->p.ignore_eos, err);
+    if (str_eqc(key, "samplers")) return params_set_samplers(&r->p.sample, v, err);
     if (str_eqc(key, "cache_prompt")) {
         if (!set_bool(name, v, &flag, err)) return false;
         r->p.no_cache = !flag;
@@ -75,6 +77,19 @@ static bool set(mlxcel_request *r, const char *name, Str v, Err *err) {
 bool mlxcel_request_set(mlxcel_request *r, const char *name, const char *value, mlxcel_error *error) {
     Err err = {0};
     return set(r, name, str_c(value), &err) || api_fail(error, &err);
+}
+
+bool mlxcel_parameter_check(const char *name, const char *value, mlxcel_error *error) {
+    Err err = {0};
+    mlxcel_model model = {0};
+    mlxcel_engine engine = {.model = &model};
+    mlxcel_request r = {.engine = &engine, .p = {.sample = params_cli()}};
+    Str key = str_c(name);
+    if (str_eqc(key, "use_generation_config")) {
+        bool flag;
+        return set_bool(name, str_c(value), &flag, &err) || api_fail(error, &err);
+    }
+    return set(&r, name, str_c(value), &err) || api_fail(error, &err);
 }
 
 /* Room for one more element in an arena list that doubles. */
@@ -120,6 +135,13 @@ bool mlxcel_request_dry_breakers(mlxcel_request *r, const char *const *breakers,
     r->p.sample.dry_breakers = list;
     r->p.sample.n_dry_breakers = n;
     return true;
+}
+
+bool mlxcel_request_grammar(mlxcel_request *r, const char *kind, const char *source, mlxcel_error *error) {
+    Err err = {0};
+    api_grammar_free(r->grammar);
+    r->grammar = NULL;
+    return api_grammar_new(r->engine->model, kind, str_c(source), &r->p, &r->grammar, &err) || api_fail(error, &err);
 }
 
 void mlxcel_request_logits(mlxcel_request *r, mlxcel_logits_fn *fn, void *ctx) {
@@ -215,6 +237,7 @@ void mlxcel_request_free(mlxcel_request *r) {
         mlxcel_request_cancel(r);
         while (!r->done && engine_step(r->engine->e)) {}
     }
+    api_grammar_free(r->grammar);
     arena_deinit(&r->arena);
     mem_free(r);
 }

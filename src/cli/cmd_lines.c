@@ -1,0 +1,135 @@
+/* tokenize, detokenize, template, parse, grammar: a line of JSON in, a line out. Without --jsonl, -p TEXT (or standard input
+ * as a whole) is the one input. */
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/out.h"
+#include "json/json_writer.h"
+
+enum { SOURCE_MAX = 64 << 20 };
+
+/* One input that is no JSON line: quote it first where the function wants a string. */
+static int answer_one(const Args *a, bool quote, LineFn *fn, void *ctx) {
+    Buf text = {0}, line = {0};
+    Err err = {0};
+    mlxcel_error why;
+    mlxcel_string *s;
+    const char *p = args_text(a, "prompt");
+    if (p) buf_put(&text, str_c(p));
+    else if (!file_read(args_text(a, "file") ? args_text(a, "file") : "-", SOURCE_MAX, &text, &err)) return cli_fail_err(&err);
+    if (quote) json_put_quoted(&line, buf_str(&text), false);
+    else buf_put(&line, buf_str(&text));
+    int status = fn(ctx, buf_cstr(&line), line.n, &s, &why) ? CLI_OK : cli_fail(&why);
+    buf_deinit(&text);
+    buf_deinit(&line);
+    if (status != CLI_OK) return status;
+    out_put((Str){mlxcel_string_text(s), mlxcel_string_size(s)});
+    out_put(STR("\n"));
+    mlxcel_string_free(s);
+    return status;
+}
+
+static int answer_input(const Args *a, bool quote, LineFn *fn, void *ctx) {
+    return args_flag(a, "jsonl") ? lines_answer(fn, ctx) : answer_one(a, quote, fn, ctx);
+}
+
+typedef struct TokWork {
+    mlxcel_tokenizer *t;
+    bool pieces;
+} TokWork;
+
+static bool tokenize_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+    return mlxcel_tokenize_line(((TokWork *)ctx)->t, line, n, out, err);
+}
+
+static bool detokenize_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+    return mlxcel_detokenize_line(((TokWork *)ctx)->t, ((TokWork *)ctx)->pieces, line, n, out, err);
+}
+
+static int with_tokenizer(const Args *a, bool quote, LineFn *fn) {
+    mlxcel_error why;
+    TokWork w = {.pieces = args_flag(a, "pieces")};
+    const char *file = args_text(a, "tokenizer"), *path = file ? file : args_text(a, "model");
+    if (!path && a->n_rest) path = a->rest[0];
+    if (!path) return cli_usage("no tokenizer given: -m MODEL or --tokenizer FILE is accepted");
+    if (file && args_has(a, "model")) return cli_usage("-m and --tokenizer are both given; one of them is accepted");
+    if (!mlxcel_tokenizer_open(path, args_text(a, "pattern"), &w.t, &why)) return cli_fail(&why);
+    int status = answer_input(a, quote, fn, &w);
+    mlxcel_tokenizer_close(w.t);
+    return status;
+}
+
+int cmd_tokenize(const Args *a) { return with_tokenizer(a, true, tokenize_line); }
+int cmd_detokenize(const Args *a) { return with_tokenizer(a, false, detokenize_line); }
+
+typedef struct TemplateWork {
+    mlxcel_template *t;
+    const char *now;
+    bool raw;
+} TemplateWork;
+
+static bool template_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+    const TemplateWork *w = ctx;
+    return mlxcel_template_line(w->t, w->now, w->raw, line, n, out, err);
+}
+
+int cmd_template(const Args *a) {
+    mlxcel_error why;
+    Err err = {0};
+    Buf text = {0};
+    TemplateWork w = {.now = args_text(a, "now"), .raw = args_flag(a, "raw")};
+    const char *file = args_text(a, "template-file"), *model = args_text(a, "model"), *source = args_text(a, "chat-template");
+    if (!model && a->n_rest) model = a->rest[0];
+    if (!file && !model && !source) return cli_usage("no template given: -m MODEL or --template-file F is accepted");
+    if (file && !file_read(file, SOURCE_MAX, &text, &err)) return cli_fail_err(&err);
+    if (file && !text.n) buf_put(&text, STR("{# #}")); /* an empty template is one, and renders nothing */
+    bool ok = mlxcel_template_open(model, file ? buf_cstr(&text) : source, &w.t, &why);
+    int status = ok ? answer_input(a, false, template_line, &w) : cli_fail(&why);
+    mlxcel_template_close(ok ? w.t : NULL);
+    buf_deinit(&text);
+    return status;
+}
+
+typedef struct ParseWork {
+    const char *format, *reasoning;
+    size_t split;
+} ParseWork;
+
+static bool parse_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+    const ParseWork *w = ctx;
+    return mlxcel_parse_line(w->format, w->reasoning, w->split, line, n, out, err);
+}
+
+int cmd_parse(const Args *a) {
+    mlxcel_error why;
+    ParseWork w = {.format = args_text(a, "format"), .reasoning = args_text(a, "reasoning"),
+                   .split = (size_t)args_int(a, "split", 0)};
+    if (!w.format) return cli_usage("no format given: mlxcel parse --format NAME --jsonl");
+    if (!w.reasoning) w.reasoning = "";
+    if (!mlxcel_parse_names(w.format, w.reasoning, &why)) return cli_usage("%s", why.message);
+    return answer_input(a, false, parse_line, &w);
+}
+
+static bool grammar_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+    return mlxcel_grammar_line(ctx, line, n, out, err);
+}
+
+/* --gbnf and --json-schema name files, --regex is the expression itself. */
+int cmd_grammar(const Args *a) {
+    mlxcel_error why;
+    Err err = {0};
+    Buf text = {0};
+    mlxcel_grammar *g;
+    int given = args_has(a, "gbnf") + args_has(a, "json-schema") + args_has(a, "regex");
+    const char *kind = args_has(a, "gbnf") ? "gbnf" : args_has(a, "json-schema") ? "json_schema" : "regex";
+    const char *file = args_text(a, args_has(a, "gbnf") ? "gbnf" : "json-schema");
+    if (given != 1) return cli_usage("one of --gbnf F, --json-schema F and --regex R is accepted, %d are given", given);
+    if (file && !file_read(file, SOURCE_MAX, &text, &err)) return cli_fail_err(&err);
+    if (!file) buf_put(&text, str_c(args_text(a, "regex")));
+    bool ok = mlxcel_grammar_open(kind, text.n ? text.p : "", text.n, &g, &why);
+    int status = ok ? answer_input(a, true, grammar_line, g) : cli_fail(&why);
+    mlxcel_grammar_close(ok ? g : NULL);
+    buf_deinit(&text);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* flags.h: the groups of flags that commands share. */
+#ifndef MLXCEL_CLI_FLAGS_H
+#define MLXCEL_CLI_FLAGS_H
+
+#include "cli/args.h"
+#include "mlxcel.h"
+
+extern const OptGroup FLAGS_MODEL;    /* -m */
+extern const OptGroup FLAGS_RUNTIME;  /* threads, backend, context, cache */
+extern const OptGroup FLAGS_PROMPT;   /* -p -f --ids, chat template */
+extern const OptGroup FLAGS_SAMPLING;
+extern const OptGroup FLAGS_GRAMMAR;
+extern const OptGroup FLAGS_DRAFT;
+extern const OptGroup FLAGS_OUTPUT;   /* of generate, run and chat */
+extern const OptGroup FLAGS_GENERAL;  /* -v, --help */
+
+mlxcel_model_options flags_model_options(const Args *a);
+mlxcel_engine_options flags_engine_options(const Args *a);
+/* MODEL of -m, or the first argument that is no flag; NULL after saying that it is missing. */
+const char *flags_model(const Args *a);
+/* "1 2 3", "1,2,3" or "[1, 2, 3]". */
+bool flags_ids(Str text, uint32_t **ids, size_t *n, Arena *a, Err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,2 @@
+#include "cli/repl.h"
+int repl_run(Gen *g) { (void)g; return cli_usage("x"); }

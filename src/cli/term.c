@@ -1,0 +1,45 @@
+#include "cli/term.h"
+
+#include <locale.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/out.h"
+
+static _Atomic(mlxcel_request *) watched;
+static volatile sig_atomic_t n_interrupts;
+
+static void on_interrupt(int sig) {
+    (void)sig;
+    mlxcel_request *r = watched;
+    if (n_interrupts++ > 0 || !r) _exit(CLI_INTERRUPTED);
+    mlxcel_request_cancel(r);
+}
+
+void term_init(void) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, stop = {.sa_handler = on_interrupt};
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGINT, &stop, NULL);
+    const char *set = setlocale(LC_CTYPE, "");
+    /* Line editing of Hangul and wide characters needs to know that bytes are UTF-8, whatever the environment says. */
+    if (!set || MB_CUR_MAX < 4) {
+        if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "en_US.UTF-8");
+    }
+}
+
+bool term_stdout(void) { return isatty(STDOUT_FILENO); }
+bool term_stdin(void) { return isatty(STDIN_FILENO); }
+bool term_stderr(void) { return isatty(STDERR_FILENO); }
+
+bool term_colors(void) {
+    const char *term = getenv("TERM"), *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");
+    if (no && *no) return false;
+    if (force && *force && strcmp(force, "0") != 0) return true;
+    return term_stdout() && term && strcmp(term, "dumb") != 0;
+}
+
+void interrupt_watch(mlxcel_request *request) { watched = request; }
+bool interrupted(void) { return n_interrupts > 0; }
+void interrupt_clear(void) { n_interrupts = 0; }
