@@ -7,11 +7,11 @@
 
 static bool build_reserve(JRun *r, JBuild *b, size_t more) {
     if (b->failed) return false;
-    if (b->cap - b->n >= more) return true;
     if (b->max && more > b->max - b->n) {
         b->failed = true;
         return jrun_fail(r, JEXC_LIMIT, "more than %zu bytes of text", b->max);
     }
+    if (b->cap - b->n >= more) return true;
     size_t cap = b->cap ? b->cap * 2 : 64;
     if (cap - b->n < more) cap = b->n + more;
     char *p = jrun_alloc(r, cap);
