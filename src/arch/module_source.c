@@ -264,7 +264,10 @@ static bool settings_add(Module *mod, Err *err) {
     case QFORMAT_FP8:
         m->block_n = s->block_n;
         m->block_k = s->block_k;
-        return true;
+        m->group = s->group == QUANT_WHOLE_ROW ? 0 : s->group;
+        return !s->bits || s->bits == 8 ||
+               err_set(err, ERR_CORRUPT, "tensor " STR_F " has type %s, the config says %u bits (" STR_F ")",
+                       STR_A(mod->weight->name), dtype_info(mod->weight->dtype)->name, s->bits, STR_A(s->entry));
     case QFORMAT_BITNET:
         m->bitnet_multiplies = config->bitnet_multiplies;
         return true;

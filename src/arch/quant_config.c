@@ -24,7 +24,10 @@ const char *quantmethod_name(QuantMethod m) {
 /* The place a message names: "quantization_config", "dynamic \"+:...\"". */
 static bool bad_value(Str entry, const char *key, const Json *v, const char *accepted, Err *err) {
     bool text = v->type == JSON_NUMBER || v->type == JSON_STRING;
-    Str shown = text ? v->text : str_c(jsontype_name(v->type));
+    Str shown = text ? v->text
+                : v->type == JSON_TRUE ? STR("true")
+                : v->type == JSON_FALSE ? STR("false")
+                                        : str_c(jsontype_name(v->type));
     return err_set(err, ERR_UNSUPPORTED, STR_F ": %s is %s" STR_F "%s; accepted are %s", STR_A(entry), key,
                    v->type == JSON_STRING ? "\"" : "", STR_A(shown), v->type == JSON_STRING ? "\"" : "", accepted);
 }
