@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -218,7 +220,49 @@ static void goldens_match(void **state) {
     run_all(root, &(Tally){0});
 }
 
+/* dir with one byte of a tensor changed, in a new directory. */
+static void copy_changed(const char *dir, const char *to, const char *tensor) {
+    static const char *const FILES[] = {"config.json", "model.safetensors"};
+    char path[4200];
+    Err err = {0};
+    Checkpoint *ck;
+    if (!checkpoint_open(dir, &ck, &err)) fail_msg("%s", err.msg);
+    const CkptTensor *t = checkpoint_find(ck, str_c(tensor));
+    assert_non_null(t);
+    for (size_t i = 0; i < 2; i++) {
+        Buf data = {0};
+        snprintf(path, sizeof path, "%s/%s", dir, FILES[i]);
+        if (!os_read_file(path, 1 << 26, &data, &err)) fail_msg("%s", err.msg);
+        if (i == 1) data.p[t->offset + t->n_bytes - 1] ^= 0x3C;
+        snprintf(path, sizeof path, "%s/%s", to, FILES[i]);
+        if (!os_write_file(path, buf_str(&data), &err)) fail_msg("%s", err.msg);
+        buf_deinit(&data);
+    }
+    checkpoint_close(ck);
+}
+
+/* GPTQ writers give layers zero biases that the architecture does not have; values there would be lost. */
+static void lost_biases_are_refused(void **state) {
+    (void)state;
+    const char *dir = getenv("MLXCEL_GOLDEN_DIR");
+    char from[2000], to[] = "/tmp/mlxcel_bias_XXXXXX", path[4200];
+    ModelOptions mo = {.backend = "ref"};
+    Model *m;
+    Err err = {0};
+    assert_non_null(mkdtemp(to));
+    snprintf(from, sizeof from, "%s/quantized/gptq_4bit_g128_sym", dir ? dir : "build/goldens");
+    copy_changed(from, to, "model.layers.0.self_attn.q_proj.bias");
+    assert_false(model_open(to, &mo, &m, &err));
+    assert_non_null(strstr(err.msg, "tensor model.layers.0.self_attn.q_proj.bias[127] is 1;"));
+    const char *const files[] = {"config.json", "model.safetensors"};
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", to, files[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(to);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(goldens_match)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(goldens_match), cmocka_unit_test(lost_biases_are_refused)};
     return cmocka_run_group_tests_name("golden_quantized", tests, NULL, NULL);
 }
