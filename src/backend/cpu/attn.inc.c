@@ -23,9 +23,12 @@ enum { A_MAX = 1 };
 #define A_SIZES(M) M(1)
 #endif
 
-typedef struct Softmax { /* of n queries */
-    float *max, *sum;    /* sum 0: nothing seen yet */
-    float *out;          /* [n][v_pad], not yet divided */
+/* Of n queries. Maxima are of scores in units of log 2, so that weights are powers of two; sums are kept in 16 lanes (key
+ * j in lane j % 16) and added up once, at the end. */
+typedef struct Softmax {
+    float *max; /* -FLT_MAX: nothing seen yet */
+    float *sum; /* [n][16] */
+    float *out; /* [n][v_pad], not yet divided */
 } Softmax;
 
 typedef struct Tile { /* the queries of one KV head and a few rows of one sequence */
@@ -39,8 +42,16 @@ typedef struct Tile { /* the queries of one KV head and a few rows of one sequen
     float *p;            /* [n][64] scores, then weights */
     float *rescale;      /* [n] */
     uint8_t *from, *to;  /* [n] visible keys of the block */
-    float *k_block, *v_block;
+    uint32_t all_from, all_to; /* slots that every row sees */
+    float *k_block, *v_block;  /* q4_0: codes widened to f32 */
+    const float *k_scale, *v_scale; /* quantized: scales of the block's tokens, or NULL */
+    float *scale_block;             /* of both, [2][64] */
 } Tile;
+
+/* How kernels read a page; q4_0 is widened to f32 first. Quantized codes are summed as they are: the scale of a key goes on
+ * its score, that of a value on its weight. */
+typedef enum KvRead { READ_F32, READ_F16, READ_BF16, READ_I8, READ_COUNT } KvRead;
+static const size_t READ_BYTES[READ_COUNT] = {4, 2, 2, 1};
 
 /* ---- kernels: NQ queries at once ---- */
 
@@ -53,9 +64,17 @@ typedef struct ScoreArgs {
     const char *ahead; /* the next page, fetched in small steps; or NULL */
 } ScoreArgs;
 
-INLINE vf kv_load(const void *p, const bool f16, size_t i) {
-    return f16 ? vf_load_f16((const uint16_t *)p + i) : vf_load((const float *)p + i);
+INLINE vf kv_load(const void *p, const KvRead read, size_t i) {
+    switch (read) {
+    case READ_F16: return vf_load_f16((const uint16_t *)p + i);
+    case READ_BF16: return vf_load_bf16((const uint16_t *)p + i);
+    case READ_I8: return vi_to_vf(vi_load_i8((const int8_t *)p + i));
+    default: return vf_load((const float *)p + i);
+    }
 }
+
+/* Into the second-level cache: the first level has too few misses in flight to hide memory. */
+#define KV_PREFETCH(p) __builtin_prefetch(p, 0, 2)
 
 #define S_DECLARE(q) vf s##q##0 = vf_zero(), s##q##1 = s##q##0, s##q##2 = s##q##0, s##q##3 = s##q##0;
 #define S_STEP(i)                          \
@@ -74,16 +93,16 @@ INLINE vf kv_load(const void *p, const bool f16, size_t i) {
         vf_store(a->s + i * 64 + 48, s##i##3);    \
     }
 
-INLINE void scores(const ScoreArgs *a, const int NQ, const bool f16) {
-    const size_t lines = f16 ? 128 : 256;
+INLINE void scores(const ScoreArgs *a, const int NQ, const KvRead read) {
+    const size_t line = PAGE_TOKENS * (read == READ_F32 ? 4 : read == READ_I8 ? 1 : 2);
     const float *q = a->q;
     A_QUERIES(S_DECLARE)
     for (uint32_t d = 0; d < a->dim; d++, q += a->q_stride) {
         size_t at = (size_t)d * PAGE_TOKENS;
-        vf k0 = kv_load(a->k, f16, at), k1 = kv_load(a->k, f16, at + 16);
-        vf k2 = kv_load(a->k, f16, at + 32), k3 = kv_load(a->k, f16, at + 48);
+        vf k0 = kv_load(a->k, read, at), k1 = kv_load(a->k, read, at + 16);
+        vf k2 = kv_load(a->k, read, at + 32), k3 = kv_load(a->k, read, at + 48);
         if (a->ahead)
-            for (size_t l = 0; l < lines; l += 64) __builtin_prefetch(a->ahead + d * lines + l);
+            for (size_t l = 0; l < line; l += 64) KV_PREFETCH(a->ahead + d * line + l);
         A_QUERIES(S_STEP)
     }
     A_QUERIES(S_STORE)
@@ -125,17 +144,17 @@ typedef struct ValueArgs {
         if (NV > 3) vf_store(a->out + i * a->out_stride + 48, o##i##3);     \
     }
 
-INLINE void values(const ValueArgs *a, const int NQ, const int NV, const bool f16) {
-    const size_t lines = (f16 ? 32 : 64) * (size_t)NV, row = a->v_stride * (f16 ? 2 : 4);
+INLINE void values(const ValueArgs *a, const int NQ, const int NV, const KvRead read) {
+    const size_t es = read == READ_F32 ? 4 : read == READ_I8 ? 1 : 2, line = 16 * es * (size_t)NV;
     A_QUERIES(V_DECLARE)
     for (uint32_t j = a->from; j < a->to; j++) {
         size_t at = j * a->v_stride;
-        vf v0 = kv_load(a->v, f16, at), v1 = v0, v2 = v0, v3 = v0;
-        if (NV > 1) v1 = kv_load(a->v, f16, at + 16);
-        if (NV > 2) v2 = kv_load(a->v, f16, at + 32);
-        if (NV > 3) v3 = kv_load(a->v, f16, at + 48);
+        vf v0 = kv_load(a->v, read, at), v1 = v0, v2 = v0, v3 = v0;
+        if (NV > 1) v1 = kv_load(a->v, read, at + 16);
+        if (NV > 2) v2 = kv_load(a->v, read, at + 32);
+        if (NV > 3) v3 = kv_load(a->v, read, at + 48);
         if (a->ahead)
-            for (size_t l = 0; l < lines; l += 64) __builtin_prefetch(a->ahead + j * row + l);
+            for (size_t l = 0; l < line; l += 64) KV_PREFETCH(a->ahead + at * es + l);
         A_QUERIES(V_STEP)
     }
     A_QUERIES(V_STORE)
@@ -143,22 +162,23 @@ INLINE void values(const ValueArgs *a, const int NQ, const int NV, const bool f1
 
 typedef void ScoreFn(const ScoreArgs *a);
 typedef void ValueFn(const ValueArgs *a);
-#define A_DEFINE(n)                                                              \
-    static void scores_f32_##n(const ScoreArgs *a) { scores(a, n, false); }      \
-    static void scores_f16_##n(const ScoreArgs *a) { scores(a, n, true); }       \
-    static void values4_f32_##n(const ValueArgs *a) { values(a, n, 4, false); }  \
-    static void values4_f16_##n(const ValueArgs *a) { values(a, n, 4, true); }   \
-    static void values1_f32_##n(const ValueArgs *a) { values(a, n, 1, false); }  \
-    static void values1_f16_##n(const ValueArgs *a) { values(a, n, 1, true); }
+#define A_READS(M, n) M(f32, READ_F32, n) M(f16, READ_F16, n) M(bf16, READ_BF16, n) M(i8, READ_I8, n)
+#define A_KERNELS(name, read, n)                                                   \
+    static void scores_##name##_##n(const ScoreArgs *a) { scores(a, n, read); }     \
+    static void values4_##name##_##n(const ValueArgs *a) { values(a, n, 4, read); } \
+    static void values1_##name##_##n(const ValueArgs *a) { values(a, n, 1, read); }
+#define A_DEFINE(n) A_READS(A_KERNELS, n)
 A_SIZES(A_DEFINE)
 
 typedef struct AttnKernels {
     uint32_t n;
-    ScoreFn *score[2];     /* f32, f16 */
-    ValueFn *value4[2], *value1[2];
+    struct {
+        ScoreFn *score;
+        ValueFn *value4, *value1;
+    } of[READ_COUNT];
 } AttnKernels;
-#define A_ENTRY(n)                                                                                       \
-    {n, {scores_f32_##n, scores_f16_##n}, {values4_f32_##n, values4_f16_##n}, {values1_f32_##n, values1_f16_##n}},
+#define A_NAMES(name, read, n) [read] = {scores_##name##_##n, values4_##name##_##n, values1_##name##_##n},
+#define A_ENTRY(n) {n, {A_READS(A_NAMES, n)}},
 static const AttnKernels KERNELS[] = {A_SIZES(A_ENTRY)};
 
 static const AttnKernels *kernels_for(uint32_t n) {
@@ -167,57 +187,33 @@ static const AttnKernels *kernels_for(uint32_t n) {
     return &KERNELS[i];
 }
 
-/* ---- pages to f32, once per block and tile ---- */
+/* ---- pages as kernels read them ---- */
 
-INLINE vf half_scales(const unsigned char *head, const KvShape *s, uint32_t t) {
-    return vf_load_f16((const uint16_t *)(const void *)(head + s->scale_at) + t);
+static KvRead kv_read(PlaneType t) {
+    return t == PLANE_F16 ? READ_F16 : t == PLANE_BF16 ? READ_BF16 : t == PLANE_Q8_0 ? READ_I8 : READ_F32;
+}
+
+static void widen_scales(const KvShape *s, const unsigned char *head, float *out) {
+    for (uint32_t t = 0; t < PAGE_TOKENS; t += 16)
+        vf_store(out + t, vf_load_f16((const uint16_t *)(const void *)(head + s->scale_at) + t));
+}
+
+INLINE vf nibble_codes(const unsigned char *p, bool high) {
+    vi b = vi_load_u8(p);
+    return vi_to_vf(vi_add(vi_and(high ? vi_shr(b, 4) : b, vi_set1(15)), vi_set1(-8)));
 }
 
 static void widen_keys(const KvShape *s, const unsigned char *head, float *out) {
-    for (uint32_t d = 0; d < s->cols; d++) {
-        for (uint32_t t = 0; t < PAGE_TOKENS; t += 16, out += 16) {
-            size_t at = (size_t)d * PAGE_TOKENS + t;
-            switch (s->type) {
-            case PLANE_F32: vf_store(out, vf_load((const float *)(const void *)head + at)); break;
-            case PLANE_F16: vf_store(out, vf_load_f16((const uint16_t *)(const void *)head + at)); break;
-            case PLANE_BF16: vf_store(out, vf_load_bf16((const uint16_t *)(const void *)head + at)); break;
-            case PLANE_Q8_0:
-                vf_store(out, vf_mul(half_scales(head, s, t), vi_to_vf(vi_load_i8((const int8_t *)head + at))));
-                break;
-            default: {
-                vi b = vi_load_u8(head + (size_t)(d / 2) * PAGE_TOKENS + t);
-                b = vi_add(vi_and(d % 2 ? vi_shr(b, 4) : b, vi_set1(15)), vi_set1(-8));
-                vf_store(out, vf_mul(half_scales(head, s, t), vi_to_vf(b)));
-            }
-            }
-        }
-    }
+    for (uint32_t d = 0; d < s->cols; d++)
+        for (uint32_t t = 0; t < PAGE_TOKENS; t += 16, out += 16)
+            vf_store(out, nibble_codes(head + (size_t)(d / 2) * PAGE_TOKENS + t, d % 2));
 }
 
 static void widen_values(const KvShape *s, const unsigned char *head, uint32_t from, uint32_t to, float *out) {
     out += (size_t)from * s->pad_cols;
-    for (uint32_t t = from; t < to; t++) {
-        vf scale = vf_zero();
-        if (s->type == PLANE_Q8_0 || s->type == PLANE_Q4_0) {
-            uint16_t h;
-            memcpy(&h, head + s->scale_at + 2 * t, 2);
-            scale = vf_set1(fp_f16_to_f32(h));
-        }
-        for (uint32_t c = 0; c < s->pad_cols; c += 16, out += 16) {
-            size_t at = (size_t)t * s->pad_cols + c;
-            switch (s->type) {
-            case PLANE_F32: vf_store(out, vf_load((const float *)(const void *)head + at)); break;
-            case PLANE_F16: vf_store(out, vf_load_f16((const uint16_t *)(const void *)head + at)); break;
-            case PLANE_BF16: vf_store(out, vf_load_bf16((const uint16_t *)(const void *)head + at)); break;
-            case PLANE_Q8_0: vf_store(out, vf_mul(scale, vi_to_vf(vi_load_i8((const int8_t *)head + at)))); break;
-            default: {
-                vi b = vi_load_u8(head + ((size_t)t * s->pad_cols + c / 32 * 32) / 2);
-                b = vi_add(vi_and(c % 32 ? vi_shr(b, 4) : b, vi_set1(15)), vi_set1(-8));
-                vf_store(out, vf_mul(scale, vi_to_vf(b)));
-            }
-            }
-        }
-    }
+    for (uint32_t t = from; t < to; t++)
+        for (uint32_t c = 0; c < s->pad_cols; c += 16, out += 16)
+            vf_store(out, nibble_codes(head + ((size_t)t * s->pad_cols + c / 32 * 32) / 2, c % 32 != 0));
 }
 
 /* ---- one block ---- */
@@ -234,6 +230,13 @@ static void row_keys(const Tile *t, uint32_t row, uint32_t *lo, uint32_t *hi) {
 /* Which keys of the block each query sees; false: none sees any. Also the union. */
 static bool block_visible(const Tile *t, uint32_t block, uint32_t *from, uint32_t *to) {
     uint32_t first = block * ATTN_BLOCK;
+    if (t->all_from <= first && t->all_to >= first + ATTN_BLOCK) {
+        *from = 0;
+        *to = ATTN_BLOCK;
+        memset(t->from, 0, t->n);
+        memset(t->to, ATTN_BLOCK, t->n);
+        return true;
+    }
     *from = ATTN_BLOCK;
     *to = 0;
     for (uint32_t r = 0, i = 0; r < t->n_rows; r++) {
@@ -253,44 +256,104 @@ static bool block_visible(const Tile *t, uint32_t block, uint32_t *from, uint32_
     return *from < *to;
 }
 
-/* Scores to weights for query i; how the sums so far must be scaled goes to rescale[i]. */
-static void block_softmax(const Tile *t, Softmax *s, uint32_t i) {
-    float *p = t->p + (size_t)i * 64;
-    vf v[4], least = vf_set1(-FLT_MAX), most = least, scale = vf_set1(t->op->p.attn.scale);
-    float cap = t->op->p.attn.softcap;
-    vm seen[4];
-    for (int j = 0; j < 4; j++) {
-        int a = t->from[i] - 16 * j, b = t->to[i] - 16 * j;
-        a = a < 0 ? 0 : a > 16 ? 16 : a;
-        b = b < 0 ? 0 : b > 16 ? 16 : b;
-        seen[j] = vm_and(vm_first(b), vm_not(vm_first(a)));
-        v[j] = vf_mul(vf_load(p + 16 * j), scale);
-        if (cap != 0) v[j] = vf_mul(vf_set1(cap), vf_tanh(vf_div(v[j], vf_set1(cap))));
-        most = vf_max(most, vf_sel(seen[j], v[j], least));
-    }
-    float max = vf_hmax(most);
-    if (!(max > s->max[i])) max = s->max[i];
-    for (int j = 0; j < 4; j++) {
-        v[j] = vf_sel(seen[j], vf_exp(vf_sub(v[j], vf_set1(max))), vf_zero());
-        vf_store(p + 16 * j, v[j]);
-    }
-    float rescale = s->sum[i] == 0 ? 0 : vf_first(vf_exp(vf_set1(s->max[i] - max)));
-    t->rescale[i] = rescale;
-    s->sum[i] = s->sum[i] * rescale + vf_hsum(vf_add(vf_add(v[0], v[1]), vf_add(v[2], v[3])));
-    s->max[i] = max;
+static const float LOG2_E = 1.44269504f;
+
+INLINE vm seen_lanes(const Tile *t, uint32_t i, int j) {
+    int a = t->from[i] - 16 * j, b = t->to[i] - 16 * j;
+    a = a < 0 ? 0 : a > 16 ? 16 : a;
+    b = b < 0 ? 0 : b > 16 ? 16 : b;
+    return vm_and(vm_first(b), vm_not(vm_first(a)));
 }
 
-static void block_values(const Tile *t, Softmax *s, const void *v, bool f16, uint32_t i, uint32_t n, const char *ahead) {
+/* Scores to weights for query i; how the sums so far must be scaled goes to rescale[i]. whole: it sees all 64 keys; plain:
+ * float keys and values, no cap. Both only leave out what would change nothing. */
+INLINE void query_softmax(const Tile *t, Softmax *s, uint32_t i, const bool whole, const bool plain) {
+    float *p = t->p + (size_t)i * 64, factor = t->op->p.attn.scale * LOG2_E, cap = t->op->p.attn.softcap;
+    vf v0 = vf_load(p), v1 = vf_load(p + 16), v2 = vf_load(p + 32), v3 = vf_load(p + 48), f = vf_set1(factor);
+    if (!plain && t->k_scale) {
+        v0 = vf_mul(v0, vf_load(t->k_scale));
+        v1 = vf_mul(v1, vf_load(t->k_scale + 16));
+        v2 = vf_mul(v2, vf_load(t->k_scale + 32));
+        v3 = vf_mul(v3, vf_load(t->k_scale + 48));
+    }
+    if (!plain && cap != 0) {
+        vf in = vf_set1(t->op->p.attn.scale / cap), out = vf_set1(cap);
+        v0 = vf_mul(out, vf_tanh(vf_mul(v0, in)));
+        v1 = vf_mul(out, vf_tanh(vf_mul(v1, in)));
+        v2 = vf_mul(out, vf_tanh(vf_mul(v2, in)));
+        v3 = vf_mul(out, vf_tanh(vf_mul(v3, in)));
+        f = vf_set1(LOG2_E);
+    }
+    v0 = vf_mul(v0, f);
+    v1 = vf_mul(v1, f);
+    v2 = vf_mul(v2, f);
+    v3 = vf_mul(v3, f);
+    vf least = vf_set1(-FLT_MAX);
+    vm m0 = vm_first(16), m1 = m0, m2 = m0, m3 = m0;
+    if (!whole) {
+        m0 = seen_lanes(t, i, 0);
+        m1 = seen_lanes(t, i, 1);
+        m2 = seen_lanes(t, i, 2);
+        m3 = seen_lanes(t, i, 3);
+        v0 = vf_sel(m0, v0, least);
+        v1 = vf_sel(m1, v1, least);
+        v2 = vf_sel(m2, v2, least);
+        v3 = vf_sel(m3, v3, least);
+    }
+    float max = vf_hmax(vf_max(vf_max(v0, v1), vf_max(v2, v3)));
+    vf sum = vf_load(s->sum + (size_t)i * 16), r = vf_set1(1);
+    if (max > s->max[i]) {
+        r = vf_exp2(vf_set1(s->max[i] - max));
+        s->max[i] = max;
+    } else {
+        max = s->max[i];
+    }
+    vf m = vf_set1(max);
+    v0 = vf_exp2(vf_sub(v0, m));
+    v1 = vf_exp2(vf_sub(v1, m));
+    v2 = vf_exp2(vf_sub(v2, m));
+    v3 = vf_exp2(vf_sub(v3, m));
+    if (!whole) {
+        v0 = vf_sel(m0, v0, vf_zero());
+        v1 = vf_sel(m1, v1, vf_zero());
+        v2 = vf_sel(m2, v2, vf_zero());
+        v3 = vf_sel(m3, v3, vf_zero());
+    }
+    t->rescale[i] = vf_first(r);
+    vf_store(s->sum + (size_t)i * 16, vf_fma(sum, r, vf_add(vf_add(v0, v1), vf_add(v2, v3))));
+    if (!plain && t->v_scale) {
+        v0 = vf_mul(v0, vf_load(t->v_scale));
+        v1 = vf_mul(v1, vf_load(t->v_scale + 16));
+        v2 = vf_mul(v2, vf_load(t->v_scale + 32));
+        v3 = vf_mul(v3, vf_load(t->v_scale + 48));
+    }
+    vf_store(p, v0);
+    vf_store(p + 16, v1);
+    vf_store(p + 32, v2);
+    vf_store(p + 48, v3);
+}
+
+static void block_softmax(const Tile *t, Softmax *s, uint32_t i, uint32_t n) {
+    bool whole = t->from[i] == 0 && t->to[i] == ATTN_BLOCK;
+    if (t->k_scale || t->v_scale || t->op->p.attn.softcap != 0) {
+        for (uint32_t j = i; j < i + n; j++) query_softmax(t, s, j, false, false);
+    } else if (whole) {
+        for (uint32_t j = i; j < i + n; j++) query_softmax(t, s, j, true, true);
+    } else {
+        for (uint32_t j = i; j < i + n; j++) query_softmax(t, s, j, false, true);
+    }
+}
+
+static void block_values(const Tile *t, Softmax *s, const void *v, KvRead read, uint32_t i, uint32_t n, const char *ahead) {
     const AttnKernels *k = kernels_for(n);
     ValueArgs a = {.v_stride = t->v.pad_cols, .p = t->p + (size_t)i * 64, .from = t->from[i], .to = t->to[i],
                    .rescale = t->rescale + i, .out_stride = t->v_pad};
-    size_t es = f16 ? 2 : 4;
     for (uint32_t c = 0; c < t->v.pad_cols;) {
         bool four = t->v.pad_cols - c >= 64;
-        a.v = (const char *)v + c * es;
+        a.v = (const char *)v + c * READ_BYTES[read];
         a.out = s->out + (size_t)i * t->v_pad + c;
-        a.ahead = ahead ? ahead + c * es : NULL;
-        (four ? k->value4 : k->value1)[f16](&a);
+        a.ahead = ahead ? ahead + c * READ_BYTES[read] : NULL;
+        (four ? k->of[read].value4 : k->of[read].value1)(&a);
         c += four ? 64 : 16;
     }
 }
@@ -300,38 +363,51 @@ static const unsigned char *page_head(const Tile *t, PlaneId plane, const KvShap
     return host_page(t->ex->planes, plane, page) + s->head_bytes * t->kv_head;
 }
 
-static void attend_block(const Tile *t, Softmax *s, uint32_t block) {
+/* n queries at once, from query i on, that see the same keys of the block. */
+static uint32_t same_view(const Tile *t, uint32_t i) {
+    uint32_t n = 1;
+    while (n < A_MAX && i + n < t->n && t->from[i + n] == t->from[i] && t->to[i + n] == t->to[i]) n++;
+    return kernels_for(n)->n;
+}
+
+static void attend_block(Tile *t, Softmax *s, uint32_t block) {
     uint32_t from, to;
     if (!block_visible(t, block, &from, &to)) return;
     const unsigned char *k_page = page_head(t, t->op->plane[0], &t->k, block);
     const unsigned char *v_page = page_head(t, t->op->plane[1], &t->v, block);
-    /* A few queries read pages as they are; more of them share a widened copy in the first-level cache. */
-    bool few = t->n <= A_MAX, more = few && block + 1 < t->seq->n_pages;
-    bool k_direct = t->k.type == PLANE_F32 || (few && t->k.type == PLANE_F16);
-    bool v_direct = t->v.type == PLANE_F32 || (few && t->v.type == PLANE_F16);
-    const char *k_ahead = more && k_direct ? (const char *)page_head(t, t->op->plane[0], &t->k, block + 1) : NULL;
-    const char *v_ahead = more && v_direct ? (const char *)page_head(t, t->op->plane[1], &t->v, block + 1) : NULL;
-    bool k_f16 = k_direct && t->k.type == PLANE_F16, v_f16 = v_direct && t->v.type == PLANE_F16;
-    if (!k_direct) widen_keys(&t->k, k_page, t->k_block);
-    ScoreArgs a = {.k = k_direct ? (const void *)k_page : t->k_block, .q_stride = t->n, .dim = t->op->p.attn.head_dim,
-                   .ahead = k_ahead};
+    const char *k_ahead = NULL, *v_ahead = NULL;
+    if (t->n <= 2 * A_MAX && block + 1 < t->seq->n_pages) { /* more queries than that are not waiting for memory */
+        k_ahead = (const char *)page_head(t, t->op->plane[0], &t->k, block + 1);
+        v_ahead = (const char *)page_head(t, t->op->plane[1], &t->v, block + 1);
+    }
+    if (t->k_scale) widen_scales(&t->k, k_page, t->scale_block);
+    if (t->v_scale) widen_scales(&t->v, v_page, t->scale_block + PAGE_TOKENS);
+    ScoreArgs a = {.k = k_page, .q_stride = t->n, .dim = t->op->p.attn.head_dim, .ahead = k_ahead};
+    if (t->k.type == PLANE_Q4_0) {
+        widen_keys(&t->k, k_page, t->k_block);
+        a.k = t->k_block;
+        a.ahead = NULL;
+    }
     for (uint32_t i = 0, n; i < t->n; i += n) {
         const AttnKernels *k = kernels_for(t->n - i);
         n = k->n;
         a.q = t->q + i;
         a.s = t->p + (size_t)i * 64;
-        k->score[k_f16](&a);
+        k->of[kv_read(t->k.type)].score(&a);
         a.ahead = NULL;
     }
-    if (!v_direct) widen_values(&t->v, v_page, from, to, t->v_block);
-    const void *v = v_direct ? (const void *)v_page : t->v_block;
+    const void *v = v_page;
+    if (t->v.type == PLANE_Q4_0) {
+        widen_values(&t->v, v_page, from, to, t->v_block);
+        v = t->v_block;
+        v_ahead = NULL;
+    }
     for (uint32_t i = 0, n; i < t->n; i += n) {
         n = 1;
         if (t->from[i] == t->to[i]) continue;
-        while (n < A_MAX && i + n < t->n && t->from[i + n] == t->from[i] && t->to[i + n] == t->to[i]) n++;
-        n = kernels_for(n)->n;
-        for (uint32_t j = i; j < i + n; j++) block_softmax(t, s, j);
-        block_values(t, s, v, v_f16, i, n, v_ahead);
+        n = same_view(t, i);
+        block_softmax(t, s, i, n);
+        block_values(t, s, v, kv_read(t->v.type), i, n, v_ahead);
         v_ahead = NULL;
     }
 }
@@ -339,35 +415,33 @@ static void attend_block(const Tile *t, Softmax *s, uint32_t block) {
 /* ---- ranges and their merging ---- */
 
 static void softmax_clear(Softmax *s, uint32_t n, uint32_t v_pad) {
-    for (uint32_t i = 0; i < n; i++) {
-        s->max[i] = -FLT_MAX;
-        s->sum[i] = 0;
-    }
+    for (uint32_t i = 0; i < n; i++) s->max[i] = -FLT_MAX;
+    memset(s->sum, 0, (size_t)n * 16 * sizeof(float));
     memset(s->out, 0, (size_t)n * v_pad * sizeof(float));
 }
 
 /* total takes in the next range. */
 static void softmax_merge(Softmax *total, const Softmax *s, uint32_t n, uint32_t v_pad) {
     for (uint32_t i = 0; i < n; i++) {
-        if (s->sum[i] == 0) continue;
-        float *to = total->out + (size_t)i * v_pad;
+        if (s->max[i] == -FLT_MAX) continue;
+        float *to = total->out + (size_t)i * v_pad, *sum = total->sum + (size_t)i * 16;
         const float *from = s->out + (size_t)i * v_pad;
-        if (total->sum[i] == 0) {
+        if (total->max[i] == -FLT_MAX) {
             total->max[i] = s->max[i];
-            total->sum[i] = s->sum[i];
+            memcpy(sum, s->sum + (size_t)i * 16, 16 * sizeof *sum);
             memcpy(to, from, v_pad * sizeof *to);
             continue;
         }
         float max = s->max[i] > total->max[i] ? s->max[i] : total->max[i];
-        vf a = vf_exp(vf_set1(total->max[i] - max)), b = vf_exp(vf_set1(s->max[i] - max));
-        total->sum[i] = total->sum[i] * vf_first(a) + s->sum[i] * vf_first(b);
+        vf a = vf_exp2(vf_set1(total->max[i] - max)), b = vf_exp2(vf_set1(s->max[i] - max));
+        vf_store(sum, vf_add(vf_mul(vf_load(sum), a), vf_mul(vf_load(s->sum + (size_t)i * 16), b)));
         total->max[i] = max;
         for (uint32_t c = 0; c < v_pad; c += 16)
             vf_store(to + c, vf_add(vf_mul(a, vf_load(to + c)), vf_mul(b, vf_load(from + c))));
     }
 }
 
-static void attend_range(const Tile *t, Softmax *s, uint32_t range) {
+static void attend_range(Tile *t, Softmax *s, uint32_t range) {
     enum { BLOCKS = ATTN_RANGE / ATTN_BLOCK };
     softmax_clear(s, t->n, t->v_pad);
     for (uint32_t b = range * BLOCKS; b < (range + 1) * BLOCKS && b < t->seq->n_pages; b++) attend_block(t, s, b);
@@ -379,11 +453,12 @@ static void tile_write(const Tile *t, const Softmax *s) {
     const float *sinks = t->op->w[0] == W_NONE ? NULL : t->ex->weights[t->op->w[0]]->vector;
     for (uint32_t i = 0; i < t->n; i++) {
         uint32_t head = t->kv_head * t->n_group + i % t->n_group, row = t->row0 + i / t->n_group;
-        float *o = out.p + (size_t)row * out.stride + (size_t)head * p.v_dim, sum = s->sum[i], factor = 1;
+        float *o = out.p + (size_t)row * out.stride + (size_t)head * p.v_dim, factor = 1;
+        float sum = vf_hsum(vf_load(s->sum + (size_t)i * 16));
         if (sinks && sum != 0) {
-            float max = sinks[head] > s->max[i] ? sinks[head] : s->max[i];
-            factor = vf_first(vf_exp(vf_set1(s->max[i] - max)));
-            sum = sum * factor + vf_first(vf_exp(vf_set1(sinks[head] - max)));
+            float sink = sinks[head] * LOG2_E, max = sink > s->max[i] ? sink : s->max[i];
+            factor = vf_first(vf_exp2(vf_set1(s->max[i] - max)));
+            sum = sum * factor + vf_first(vf_exp2(vf_set1(sink - max)));
         }
         vf f = vf_set1(sum == 0 ? 0 : factor / sum);
         for (uint32_t c = 0; c < p.v_dim; c += 16)
@@ -437,9 +512,19 @@ static Tile tile_open(const Attn *a, uint32_t item) {
     t.v_block = f, f += (size_t)ATTN_BLOCK * a->aux->attn_v_dim;
     t.p = f, f += (size_t)cap * 64;
     t.q = f, f += (size_t)cap * a->aux->attn_dim;
+    t.scale_block = f, f += 2 * PAGE_TOKENS;
+    if (t.k.type == PLANE_Q8_0 || t.k.type == PLANE_Q4_0) t.k_scale = t.scale_block;
+    if (t.v.type == PLANE_Q8_0 || t.v.type == PLANE_Q4_0) t.v_scale = t.scale_block + PAGE_TOKENS;
     t.rescale = f, f += cap;
     t.from = (uint8_t *)f, f += cap / 4 + 1;
     t.to = (uint8_t *)f;
+    t.all_to = UINT32_MAX;
+    for (uint32_t r = 0; r < t.n_rows; r++) {
+        uint32_t lo, hi;
+        row_keys(&t, r, &lo, &hi);
+        if (lo > t.all_from) t.all_from = lo;
+        if (hi < t.all_to) t.all_to = hi;
+    }
     Mat q = host_mat(a->ex, a->op->in[0]);
     for (uint32_t i = 0; i < t.n; i++) {
         const float *x = q.p + (t.row0 + i / t.n_group) * q.stride + (t.kv_head * t.n_group + i % t.n_group) * p.head_dim;
@@ -448,19 +533,19 @@ static Tile tile_open(const Attn *a, uint32_t item) {
     return t;
 }
 
+/* [cap][v] outputs, [cap][16] sums, [cap] maxima. */
+static Softmax softmax_at(const Attn *a, float *f) {
+    size_t cap = a->aux->attn_rows, v = a->aux->attn_v_dim;
+    return (Softmax){.out = f, .sum = f + cap * v, .max = f + cap * (v + 16)};
+}
+
 /* Two results of a tile behind the scratch that tile_open() uses. */
 static Softmax scratch_softmax(const Attn *a, int which) {
-    size_t cap = a->aux->attn_rows, v = a->aux->attn_v_dim;
-    float *f = aux_floats(a->ex, a->aux->attn) + ATTN_BLOCK * ((size_t)a->aux->attn_dim + v) +
-               cap * (64 + a->aux->attn_dim + 1) + 2 * (cap / 4 + 1);
-    f += (15 - ((uintptr_t)f / 4 + 15) % 16) + (size_t)which * cap * (v + 2);
-    return (Softmax){f + cap * v, f + cap * (v + 1), f};
+    return softmax_at(a, aux_floats(a->ex, a->aux->attn_sums) + (size_t)which * a->aux->slot_floats);
 }
 
 static Softmax slot_softmax(const Attn *a, size_t slot) {
-    size_t cap = a->aux->attn_rows, v = a->aux->attn_v_dim;
-    float *f = aux_floats(a->ex, a->aux->slots) + slot * a->aux->slot_floats;
-    return (Softmax){f + cap * v, f + cap * (v + 1), f};
+    return softmax_at(a, aux_floats(a->ex, a->aux->slots) + slot * a->aux->slot_floats);
 }
 
 /* Whole items, dealt out in turn: later rows see more keys. */

@@ -6,6 +6,7 @@ enum { AUX_ALIGN = 256, ATTN_SLOTS_PER_THREAD = 32, ATTN_MIN_SLOTS = 64 };
 
 typedef struct AuxShape {
     uint32_t linear_cols; /* widest input of a linear, padded to units */
+    uint32_t act_codes;   /* most code bytes for one row of an input: twice the columns where the linear is precise */
     uint32_t q_rows, dim, v_dim;
 } AuxShape;
 
@@ -19,13 +20,16 @@ static AuxShape shape_of(const Program *p) {
     AuxShape s = {0};
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const Op *op = &p->ops[i];
-        if (op->code == OP_LINEAR) s.linear_cols = max_u32(s.linear_cols, p->vals[op->in[0]].cols);
+        if (op->code == OP_LINEAR) {
+            uint32_t cols = (p->vals[op->in[0]].cols + UNIT_COLS - 1) / UNIT_COLS * UNIT_COLS;
+            s.linear_cols = max_u32(s.linear_cols, cols);
+            s.act_codes = max_u32(s.act_codes, op->p.linear.precise ? 2 * cols : cols);
+        }
         if (op->code != OP_ATTN) continue;
         s.q_rows = max_u32(s.q_rows, attn_tile_queries(op->p.attn.n_heads / op->p.attn.n_kv_heads));
         s.dim = max_u32(s.dim, op->p.attn.head_dim);
         s.v_dim = max_u32(s.v_dim, op->p.attn.v_dim);
     }
-    s.linear_cols = (s.linear_cols + UNIT_COLS - 1) / UNIT_COLS * UNIT_COLS;
     s.dim = (s.dim + 15) / 16 * 16;
     s.v_dim = (s.v_dim + 31) / 32 * 32; /* q4_0 values come in blocks of 32 */
     return s;
@@ -43,18 +47,21 @@ static size_t take(size_t *at, size_t bytes) {
 static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_threads, AuxThread *out) {
     AuxShape s = shape_of(p);
     size_t n = (size_t)n_threads, me = (size_t)i_thread, cols = s.linear_cols;
-    size_t at = 0, private_bytes = acts_bytes(cols > ACT_PRIVATE_MAX ? cols : ACT_PRIVATE_MAX);
+    size_t at = 0, private_bytes = acts_bytes(max_u32(s.act_codes, ACT_PRIVATE_MAX));
     /* A tile of 32 outputs widened to f32, or the scales and biases of 16 outputs in groups of 16. */
     size_t tile_bytes = size_align(cols * FLOAT_TILE_ROWS * 4 + AUX_ALIGN, AUX_ALIGN);
-    size_t kv = (size_t)ATTN_BLOCK * (s.dim + s.v_dim), per_query = ATTN_BLOCK + s.dim + 2 * (size_t)s.v_dim + 16;
-    size_t attn_bytes = size_align((kv + s.q_rows * per_query) * 4 + AUX_ALIGN, AUX_ALIGN);
+    size_t kv = (size_t)ATTN_BLOCK * (s.dim + s.v_dim), per_query = ATTN_BLOCK + s.dim + 2;
+    size_t attn_bytes = size_align((kv + 2 * PAGE_TOKENS + s.q_rows * per_query) * 4 + AUX_ALIGN, AUX_ALIGN);
+    /* Outputs, 16 partial sums and a maximum of each query, in whole cache lines. */
+    out->slot_floats = size_align(s.q_rows * ((size_t)s.v_dim + 17), 16);
+    size_t sums_bytes = size_align(2 * out->slot_floats * 4, AUX_ALIGN);
     take(&at, n * sizeof(AuxThread));
-    out->acts_shared = take(&at, acts_bytes(rows * cols));
+    out->acts_shared = take(&at, acts_bytes((size_t)rows * s.act_codes));
     out->acts_private = take(&at, n * private_bytes) + me * private_bytes;
     out->tile = take(&at, n * tile_bytes) + me * tile_bytes;
     out->attn = take(&at, n * attn_bytes) + me * attn_bytes;
+    out->attn_sums = take(&at, n * sums_bytes) + me * sums_bytes;
     out->n_slots = ATTN_SLOTS_PER_THREAD * n > ATTN_MIN_SLOTS ? ATTN_SLOTS_PER_THREAD * n : ATTN_MIN_SLOTS;
-    out->slot_floats = s.q_rows * ((size_t)s.v_dim + 2);
     out->slots = take(&at, s.q_rows ? out->n_slots * out->slot_floats * 4 : 0);
     out->attn_rows = s.q_rows;
     out->attn_dim = s.dim;

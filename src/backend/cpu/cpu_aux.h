@@ -8,6 +8,7 @@
 
 enum {
     ACT_BLOCK_ROWS = 12,      /* rows that are interleaved, at most */
+    ACT_LO_STEPS = 254,       /* a step of hi in steps of lo: half a step either way is 127 */
     ACT_PRIVATE_MAX = 1 << 14 /* rows x columns up to which each thread quantizes for itself, which saves a barrier */
 };
 
@@ -15,12 +16,15 @@ enum {
  *   codes + r0 * 32 * n_units     [n_units * 8][R][4]
  *   scale + r0 * n_units          [n_units][R]       absmax / 127
  *   corr  + r0 * n_corr           [n_corr][R]        what offsets need of the sum s of the codes of a group (or half of one):
- *       WOFFSET_CONST  i32 -zero * s        WOFFSET_ZERO  f32 -s        WOFFSET_BIAS  f32 scale * s */
+ *       WOFFSET_CONST  i32 -zero * s        WOFFSET_ZERO  f32 -s        WOFFSET_BIAS  f32 scale * s
+ * A precise input has two such rows per activation row, hi and lo, x = scale * (hi + lo / ACT_LO_STEPS): the kernels see twice
+ * the rows, and the two results are added. A block then holds half as many activation rows. */
 typedef struct QActs {
     int8_t *codes;
     float *scale;
     void *corr;
     uint32_t n_rows, n_units, n_corr;
+    uint32_t per_row;     /* 1, or 2 when precise; n_rows and r0 above count code rows */
 } QActs;
 
 typedef struct QActsKey { /* what a buffer holds */
@@ -28,13 +32,14 @@ typedef struct QActsKey { /* what a buffer holds */
     WOffset offset;
     int zero;
     bool halves;          /* sums of 16 columns: groups of 16 */
+    bool precise;
     const uint32_t *perm;
     bool valid;
 } QActsKey;
 
 typedef struct AuxThread { /* at aux + i_thread * sizeof, zeroed at first */
     bool ready;
-    size_t acts_shared, acts_private, tile, attn, slots; /* offsets; tile, attn, acts_private: of this thread */
+    size_t acts_shared, acts_private, tile, attn, attn_sums, slots; /* offsets; but for acts_shared and slots of this thread */
     size_t n_slots, slot_floats;   /* partial results of attention */
     uint32_t attn_rows;            /* query heads of one tile, at most */
     uint32_t attn_dim, attn_v_dim; /* padded to 16 */
@@ -54,7 +59,6 @@ static inline void act_block(uint32_t n_rows, uint32_t block, uint32_t i, uint32
 }
 static inline float *aux_floats(const HostExec *ex, size_t at) { return (float *)(void *)((char *)ex->aux + at); }
 
-/* Attention's scratch of one thread, in floats; `queries` heads-times-rows in a tile. */
 enum { ATTN_BLOCK = PAGE_TOKENS, ATTN_RANGE = 512, ATTN_QUERIES = 48 };
 uint32_t attn_tile_queries(uint32_t n_group); /* query heads per KV head -> queries of a tile, padded */
 

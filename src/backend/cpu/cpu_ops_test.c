@@ -535,7 +535,8 @@ static void test_attn_long(void **state) {
     check_attn(&(AttnCase){2, 2, 16, 16, 600, 0, false, false, PLANE_Q8_0, CTX});
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* "*attn*" */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_linear_rows), cmocka_unit_test(test_linear_mlx),
         cmocka_unit_test(test_linear_formats), cmocka_unit_test(test_attn_shapes), cmocka_unit_test(test_attn_long),

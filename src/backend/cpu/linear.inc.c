@@ -38,56 +38,73 @@ static void put_corr(void *corr, size_t at, const QActsKey *key, int32_t sum, fl
     }
 }
 
-/* Row r of a block of n_rows rows. */
+/* Codes of unit u of code row r in a block that begins at code row r0 and has n_rows of them. */
+static void put_unit(const QActs *a, const QActsKey *key, uint32_t r0, uint32_t r, uint32_t n_rows, uint32_t u, vi q0, vi q1,
+                     float scale) {
+    int8_t *codes = a->codes + (size_t)r0 * a->n_units * UNIT_COLS + 4 * r;
+    char *corr = (char *)a->corr + ((size_t)r0 * a->n_corr + r) * 4;
+    int8_t b[UNIT_COLS];
+    vi_store_i8(b, q0);
+    vi_store_i8(b + 16, q1);
+    for (int q = 0; q < 8; q++) memcpy(codes + ((size_t)u * 8 + (size_t)q) * n_rows * 4, b + 4 * q, 4);
+    a->scale[(size_t)r0 * a->n_units + r + (size_t)u * n_rows] = scale;
+    if (key->halves) {
+        put_corr(corr, (size_t)2 * u * n_rows, key, vi_hsum(q0), scale);
+        put_corr(corr, ((size_t)2 * u + 1) * n_rows, key, vi_hsum(q1), scale);
+    } else {
+        put_corr(corr, (size_t)u * n_rows, key, vi_hsum(vi_add(q0, q1)), scale);
+    }
+}
+
+/* What rounding to q left of x * inv, in steps of lo: the difference is exact, both being near each other. */
+INLINE vi lo_part(vf scaled, vi q) {
+    return vf_to_vi(vf_mul(vf_sub(scaled, vi_to_vf(q)), vf_set1((float)ACT_LO_STEPS)));
+}
+
+/* Activation row x to its code row r (precise: rows r and r + 1) of a block of n_rows code rows at r0. */
 static void quantize_row(const QActs *a, const QActsKey *key, const float *x, uint32_t n_cols, uint32_t r0, uint32_t r,
                          uint32_t n_rows) {
-    int8_t *codes = a->codes + (size_t)r0 * a->n_units * UNIT_COLS + 4 * r;
-    float *scales = a->scale + (size_t)r0 * a->n_units + r;
-    char *corr = (char *)a->corr + ((size_t)r0 * a->n_corr + r) * 4;
     for (uint32_t u = 0; u < a->n_units; u++) {
         vf x0 = load_cols(x, key->perm, u * UNIT_COLS, n_cols), x1 = load_cols(x, key->perm, u * UNIT_COLS + 16, n_cols);
         float most = abs_max(x0, x1), scale = most / 127.0f, inv = most == 0 ? 0 : 127.0f / most;
         if (!(inv <= FLT_MAX)) inv = 0; /* all values so small that the quotient overflows: they count as zeros */
-        vi q0 = vf_to_vi(vf_mul(x0, vf_set1(inv))), q1 = vf_to_vi(vf_mul(x1, vf_set1(inv)));
-        int8_t b[UNIT_COLS];
-        vi_store_i8(b, q0);
-        vi_store_i8(b + 16, q1);
-        for (int q = 0; q < 8; q++) memcpy(codes + ((size_t)u * 8 + (size_t)q) * n_rows * 4, b + 4 * q, 4);
-        scales[(size_t)u * n_rows] = scale;
-        if (key->halves) {
-            put_corr(corr, (size_t)2 * u * n_rows, key, vi_hsum(q0), scale);
-            put_corr(corr, ((size_t)2 * u + 1) * n_rows, key, vi_hsum(q1), scale);
-        } else {
-            put_corr(corr, (size_t)u * n_rows, key, vi_hsum(vi_add(q0, q1)), scale);
-        }
+        vf s0 = vf_mul(x0, vf_set1(inv)), s1 = vf_mul(x1, vf_set1(inv));
+        vi q0 = vf_to_vi(s0), q1 = vf_to_vi(s1);
+        put_unit(a, key, r0, r, n_rows, u, q0, q1, scale);
+        if (key->precise)
+            put_unit(a, key, r0, r + 1, n_rows, u, lo_part(s0, q0), lo_part(s1, q1), scale / (float)ACT_LO_STEPS);
     }
 }
 
+static uint32_t block_rows(const QActs *a) { return ACT_BLOCK_ROWS / a->per_row; }
+
 static void quantize_rows(const QActs *a, const QActsKey *key, Mat x, uint32_t from, uint32_t to) {
-    uint32_t n_blocks = act_n_blocks(x.rows, ACT_BLOCK_ROWS), b0, b1;
+    uint32_t n = a->per_row, n_blocks = act_n_blocks(x.rows, block_rows(a)), b0, b1;
     for (uint32_t b = 0; b < n_blocks; b++) {
-        act_block(x.rows, ACT_BLOCK_ROWS, b, &b0, &b1);
+        act_block(x.rows, block_rows(a), b, &b0, &b1);
         for (uint32_t r = b0 > from ? b0 : from; r < b1 && r < to; r++)
-            quantize_row(a, key, x.p + r * x.stride, x.cols, b0, r - b0, b1 - b0);
+            quantize_row(a, key, x.p + r * x.stride, x.cols, b0 * n, (r - b0) * n, (b1 - b0) * n);
     }
 }
 
 static bool same_key(const QActsKey *a, const QActsKey *b) {
     return a->valid && a->val == b->val && a->offset == b->offset && a->zero == b->zero && a->halves == b->halves &&
-           a->perm == b->perm;
+           a->precise == b->precise && a->perm == b->perm;
 }
 
 /* The input as this matrix wants it. Small steps: every thread for itself. Large ones: shared, between barriers. */
-static QActs acts_for(const HostExec *ex, AuxThread *t, const PackedMat *m, Val val, Mat x, int i_thread, int n_threads) {
-    QActsKey key = {.val = val, .offset = m->offset, .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
-                    .halves = !m->in_stream && m->units_per_group == 0, .perm = m->perm, .valid = true};
-    size_t elements = (size_t)x.rows * m->n_units * UNIT_COLS;
+static QActs acts_for(const HostExec *ex, AuxThread *t, const PackedMat *m, const Op *op, Mat x, int i_thread, int n_threads) {
+    QActsKey key = {.val = op->in[0], .offset = m->offset, .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
+                    .halves = !m->in_stream && m->units_per_group == 0, .precise = op->p.linear.precise, .perm = m->perm,
+                    .valid = true};
+    QActs a = {.n_units = m->n_units, .n_corr = m->n_units * (key.halves ? 2 : 1), .per_row = key.precise ? 2 : 1};
+    a.n_rows = x.rows * a.per_row;
+    size_t elements = (size_t)a.n_rows * m->n_units * UNIT_COLS;
     bool alone = elements <= ACT_PRIVATE_MAX;
     char *p = (char *)ex->aux + (alone ? t->acts_private : t->acts_shared);
-    QActs a = {.n_rows = x.rows, .n_units = m->n_units, .n_corr = m->n_units * (key.halves ? 2 : 1)};
     a.codes = (int8_t *)p;
     a.scale = (float *)(void *)(p + size_align(elements, 64));
-    a.corr = (char *)a.scale + size_align((size_t)x.rows * m->n_units * 4, 64);
+    a.corr = (char *)a.scale + size_align((size_t)a.n_rows * m->n_units * 4, 64);
     QActsKey *held = alone ? &t->key_private : &t->key_shared;
     if (same_key(held, &key)) return a;
     if (alone) {
@@ -197,33 +214,47 @@ typedef struct Linear {
     QActs acts;
 } Linear;
 
+/* Adds the results of hi and lo, [2 * n_rows][16], into n_rows rows of the output. */
+static void add_pairs(const float *pairs, uint32_t n_rows, int n_out, const float *add, float *out, size_t stride) {
+    for (uint32_t r = 0; r < n_rows; r++, pairs += 2 * TILE_ROWS, out += stride)
+        for (int i = 0; i < n_out; i++) {
+            float sum = pairs[i] + pairs[TILE_ROWS + i];
+            out[i] = add ? sum + add[i] : sum;
+        }
+}
+
 /* One tile times the rows of blocks b0..b1. */
 static void code_tile(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) {
     const PackedMat *m = l->m;
-    QArgs a = {.m = m, .tile = packed_tile(m, tile), .out_stride = l->out.stride};
-    float *scratch = aux_floats(l->ex, l->aux->tile);
+    const uint32_t n = l->acts.per_row, n0 = tile * TILE_ROWS;
+    QArgs a = {.m = m, .tile = packed_tile(m, tile)};
+    float *scratch = aux_floats(l->ex, l->aux->tile), pairs[ACT_BLOCK_ROWS * TILE_ROWS];
     if (!m->in_stream) {
         float *bias = scratch + ((size_t)m->n_groups + 1) * TILE_ROWS;
         head_decode(m, a.tile, scratch, bias);
         a.scale = scratch;
         a.bias = bias;
     }
-    uint32_t n0 = tile * TILE_ROWS;
     a.n_out = m->n - n0 < TILE_ROWS ? (int)(m->n - n0) : TILE_ROWS;
-    a.add = l->add ? l->add + n0 : NULL;
+    const float *add = l->add ? l->add + n0 : NULL;
+    a.add = n == 1 ? add : NULL;
+    a.out_stride = n == 1 ? l->out.stride : TILE_ROWS;
     for (uint32_t b = b0; b < b1; b++) {
-        uint32_t r0, r1;
-        act_block(l->x.rows, ACT_BLOCK_ROWS, b, &r0, &r1);
-        a.x_rows = r1 - r0;
-        for (uint32_t r = r0, n; r < r1; r += n) {
-            n = r1 - r;
-            QKernel *kernel = m->in_stream ? ISA(qstream_kernel)(m, &n) : ISA(qhead_kernel)(m, &n);
-            a.x = l->acts.codes + (size_t)r0 * m->n_units * UNIT_COLS + 4 * (r - r0);
-            a.x_scale = l->acts.scale + (size_t)r0 * m->n_units + (r - r0);
-            a.corr = (const char *)l->acts.corr + ((size_t)r0 * l->acts.n_corr + (r - r0)) * 4;
-            a.out = l->out.p + r * l->out.stride + n0;
+        uint32_t r0, r1, size;
+        act_block(l->x.rows, block_rows(&l->acts), b, &r0, &r1);
+        float *out = l->out.p + r0 * l->out.stride + n0;
+        a.x_rows = (r1 - r0) * n;
+        const size_t first = (size_t)r0 * n; /* code row */
+        for (uint32_t r = 0; r < a.x_rows; r += size) {
+            size = a.x_rows - r;
+            QKernel *kernel = m->in_stream ? ISA(qstream_kernel)(m, &size) : ISA(qhead_kernel)(m, &size);
+            a.x = l->acts.codes + first * m->n_units * UNIT_COLS + 4 * r;
+            a.x_scale = l->acts.scale + first * m->n_units + r;
+            a.corr = (const char *)l->acts.corr + (first * l->acts.n_corr + r) * 4;
+            a.out = n == 1 ? out + r * l->out.stride : pairs + r * TILE_ROWS;
             kernel(&a);
         }
+        if (n == 2) add_pairs(pairs, r1 - r0, a.n_out, add, out, l->out.stride);
     }
 }
 
@@ -279,7 +310,8 @@ static void linear_part(const Linear *l, int i_thread, int n_threads) {
     const PackedMat *m = l->m;
     bool codes = m->kind == PACKED_CODES;
     uint32_t tile_rows = codes ? TILE_ROWS : FLOAT_TILE_ROWS, n_tiles = (m->n + tile_rows - 1) / tile_rows;
-    uint32_t n_blocks = act_n_blocks(l->x.rows, ACT_BLOCK_ROWS), t0 = 0, t1 = n_tiles, b_from = 0, b_to = n_blocks;
+    uint32_t n_blocks = act_n_blocks(l->x.rows, codes ? block_rows(&l->acts) : ACT_BLOCK_ROWS);
+    uint32_t t0 = 0, t1 = n_tiles, b_from = 0, b_to = n_blocks;
     if (n_tiles >= 4 * (uint32_t)n_threads || n_blocks < (uint32_t)n_threads) {
         host_share(n_tiles, i_thread, n_threads, &t0, &t1);
     } else {
@@ -313,7 +345,7 @@ void ISA(op_linear)(const HostExec *ex, const Op *op, int i_thread, int n_thread
         l.m = &w->parts[i];
         l.out = (Mat){out.p + n0, out.stride, out.rows, l.m->n};
         l.add = bias ? bias + n0 : NULL;
-        if (l.m->kind == PACKED_CODES) l.acts = acts_for(ex, l.aux, l.m, op->in[0], l.x, i_thread, n_threads);
+        if (l.m->kind == PACKED_CODES) l.acts = acts_for(ex, l.aux, l.m, op, l.x, i_thread, n_threads);
         linear_part(&l, i_thread, n_threads);
     }
 }
