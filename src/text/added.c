@@ -8,6 +8,7 @@
 bool added_push(Added *a, AddedToken t, Err *err) {
     uint64_t at;
     if (map_get(&a->by_text, t.text, &at)) {
+        t.special = t.special || a->tokens[at].special; /* once special, always special */
         a->tokens[at] = t;
         return true;
     }
@@ -211,10 +212,12 @@ void added_split(const Added *a, bool normalized, Str s, const TextOrigin *origi
         at = stop;
         if (verdict == PASS_OVER) continue;
         if (t->single_word && (word_before(s, start) || word_after(s, stop))) continue;
-        if (t->lstrip) start = space_before(s, start, done < start ? done : start);
+        if (t->lstrip) start = done < start ? space_before(s, start, done) : done;
         if (t->rstrip) stop = space_after(s, stop);
         if (done < start) push_segment(out, done, start, TOK_NONE);
-        push_segment(out, start, stop, t->id);
+        if (start < stop)
+            push_segment(out, start, stop,
+                         t->id); /* nothing may be left of it: a token before took it all */
         done = stop;
     }
     if (done < s.n) push_segment(out, done, s.n, TOK_NONE);

@@ -58,19 +58,30 @@ static bool build_slots(Bpe *b) {
     return true;
 }
 
-static bool starts_with_space(Str s) { return str_starts(s, STR("\xE2\x96\x81")); }
-
-/* U+2581 stands for a blank in SentencePiece vocabularies. If no merge joins something that does not end in it to something
- * that begins with it, a text may be cut before every run of them, and words be merged one by one. */
-static bool space_never_joins(const Bpe *b) {
-    if (vocab_find(b->vocab, STR("\xE2\x96\x81")) == TOK_NONE) return false;
-    for (size_t i = 0; i < b->n_list; i++) {
-        Str r = vocab_text(b->vocab, (uint32_t)b->list[i].pair);
-        if (r.n < 3 || r.p[0] != '\xE2' || !starts_with_space(r)) continue;
-        Str l = vocab_text(b->vocab, (uint32_t)(b->list[i].pair >> 32));
-        if (!str_ends(l, STR("\xE2\x96\x81"))) return false;
+/* U+2581 stands for a blank in SentencePiece vocabularies. Where no merge joins something that does not end in it to something
+ * that begins with it, a text may be cut before every run of them, and words be merged one by one. Few vocabularies have such
+ * merges, and then behind one or two characters only. A left part that is no text (bytes, unknown) forbids all cuts. */
+static bool find_space_joins(Bpe *b) {
+    const Vocab *v = b->vocab;
+    if (!v->dense || vocab_find(v, STR("\xE2\x96\x81")) == TOK_NONE) return false;
+    uint8_t *begins = mem_calloc(v->n_by_id + 1, 1); /* by id: begins with it */
+    if (!begins) return false;                       /* slower, not wrong */
+    for (size_t i = 0; i < v->n; i++) {
+        const VocabEntry *e = &v->entries[i];
+        begins[e->id] = e->n >= 3 && memcmp(v->pool + e->at, "\xE2\x96\x81", 3) == 0;
     }
-    return true;
+    bool ok = true;
+    for (size_t i = 0; ok && i < b->n_list; i++) {
+        uint32_t left = (uint32_t)(b->list[i].pair >> 32);
+        if (!begins[(uint32_t)b->list[i].pair]) continue;
+        Str l = vocab_text(v, left);
+        ok = l.n > 0 && left != b->unk_id;
+        for (int k = 0; k < 256; k++)
+            if (b->fallback_ids[k] == left) ok = false;
+        if (ok && !str_ends(l, STR("\xE2\x96\x81"))) b->joins_space[(uint8_t)l.p[l.n - 1]] = true;
+    }
+    mem_free(begins);
+    return ok;
 }
 
 bool bpe_finish(Bpe *b, Err *err) {
@@ -100,7 +111,7 @@ bool bpe_finish(Bpe *b, Err *err) {
     }
     b->unk_id = b->has_unk ? vocab_find(b->vocab, b->unk) : TOK_NONE;
     b->cut_at_space = !b->mapped && !b->raw && !b->prefix.n && !b->suffix.n && !b->ignore_merges &&
-                      space_never_joins(b);
+                      find_space_joins(b);
     return build_slots(b) || err_nomem(err, "merge table");
 }
 

@@ -26,13 +26,15 @@ typedef struct Bpe {
     BpeMerge *slots;
     size_t n_slots; /* power of two */
     uint64_t seed;
-    bool mapped;    /* pieces are raw bytes, the vocabulary is in GPT-2's alphabet */
-    bool raw;       /* pieces and vocabulary are raw bytes (tiktoken) */
+    bool mapped; /* pieces are raw bytes, the vocabulary is in GPT-2's alphabet */
+    bool raw;    /* pieces and vocabulary are raw bytes (tiktoken) */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool has_unk;
-    bool cut_at_space; /* no merge crosses from anything into U+2581: long texts are cut there */
-    Str unk, prefix, suffix; /* unknown token, continuing-subword prefix, end-of-word suffix */
-    uint32_t unk_id;         /* TOK_NONE: has_unk, but not in the vocabulary */
+    bool
+        cut_at_space; /* long texts are cut before U+2581, except behind these bytes, from which a merge crosses into it: */
+    bool joins_space[256];
+    Str unk, prefix, suffix;    /* unknown token, continuing-subword prefix, end-of-word suffix */
+    uint32_t unk_id;            /* TOK_NONE: has_unk, but not in the vocabulary */
     uint32_t byte_ids[256];     /* mapped or raw: id of each byte */
     uint32_t fallback_ids[256]; /* "<0x00>" ... */
     uint32_t cp_ids[BPE_SMALL_CP]; /* ids of the first characters */
@@ -44,13 +46,15 @@ typedef struct BpeWork { /* grows with the longest piece; zero-initialised is va
     Buf text; /* the piece in another alphabet */
 } BpeWork;
 
-bool bpe_add_merge(Bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id); /* false: no memory */
+bool bpe_add_merge(Bpe *b, uint32_t left, uint32_t right, uint32_t rank,
+                   uint32_t id);              /* false: no memory */
 bool bpe_finish(Bpe *b, Err *err) MUST_CHECK; /* after all merges and fields; builds the tables */
 void bpe_deinit(Bpe *b);
 /* Appends the ids of one piece. */
 bool bpe_encode(const Bpe *b, Str piece, BpeWork *w, TokIds *out, Err *err) MUST_CHECK;
 void bpework_deinit(BpeWork *w);
-const BpeMerge *bpe_find(const Bpe *b, uint32_t left, uint32_t right); /* NULL if the pair does not merge */
+const BpeMerge *bpe_find(const Bpe *b, uint32_t left,
+                         uint32_t right); /* NULL if the pair does not merge */
 
 /* Merges ids[0..*n) in place (bpe_queue.c: any length). */
 bool bpe_merge_long(const Bpe *b, uint32_t *ids, size_t *n, Err *err) MUST_CHECK;

@@ -79,7 +79,7 @@ static bool model_encode(const Tokenizer *t, Str piece, EncodeWork *w, TokIds *o
 }
 
 static bool encode_cached(const Tokenizer *t, Str piece, EncodeWork *w, TokIds *out, Err *err) {
-    if (!w->n_cache || piece.n > CACHE_KEY || piece.n == 0)
+    if (!w->n_cache || piece.n > CACHE_KEY || piece.n == 0 || t->wordpiece.fuse_unk)
         return model_encode(t, piece, w, out, err);
     uint64_t hash = vocab_hash(piece, t->vocab.seed);
     CacheEntry *e = &w->cache[hash & (w->n_cache - 1)];
@@ -116,7 +116,7 @@ static bool encode_words(const Tokenizer *t, Str s, EncodeWork *w, TokIds *out, 
             continue;
         }
         bool mark = i + 2 < s.n && s.p[i + 1] == '\x96' && s.p[i + 2] == '\x81';
-        if (mark && !in_mark) {
+        if (mark && !in_mark && !t->bpe.joins_space[(uint8_t)s.p[i - 1]]) {
             if (!encode_cached(t, str_slice(s, start, i), w, out, err)) return false;
             start = i;
         }

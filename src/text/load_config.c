@@ -80,7 +80,7 @@ static bool take_post(Tokenizer *t, const Json *j, Err *err) {
 
 bool tokconfig_apply(Tokenizer *t, Str text, Err *err) {
     Arena a = {0};
-    const Json *j;
+    const Json *j = NULL;
     bool ok = parse(text, &a, &j, err) && take_added(t, json_get(j, "added_tokens_decoder"), err);
     if (ok) {
         take_roles(t, j);
@@ -92,7 +92,7 @@ bool tokconfig_apply(Tokenizer *t, Str text, Err *err) {
 
 bool tokconfig_apply_specials(Tokenizer *t, Str text, Err *err) {
     Arena a = {0};
-    const Json *j;
+    const Json *j = NULL;
     uint32_t before[TOK_ROLE_COUNT];
     bool ok = parse(text, &a, &j, err);
     if (ok) {

@@ -4,6 +4,7 @@
 
 #include "json/json_reader.h"
 #include "text/load_model.h"
+#include "text/tok_load.h"
 #include "text/tokenizer_priv.h"
 
 enum { MAX_DEPTH = 100 };
@@ -105,7 +106,7 @@ static bool load_added(Tokenizer *t, const Json *list, Err *err) {
 }
 
 static bool load_sections(Tokenizer *t, const Sections *s, Arena *tmp, Err *err) {
-    const Json *j;
+    const Json *j = NULL;
     return parse_section(s->normalizer, "normalizer", tmp, &j, err) &&
            normalizer_load(&t->norm, j, &t->arena, err) &&
            parse_section(s->pre_tokenizer, "pre_tokenizer", tmp, &j, err) &&

@@ -52,31 +52,51 @@ static bool id_of(const JsonToken *t, uint32_t *out) {
     return true;
 }
 
+/* Tokens wait a moment between having their slot asked for and being put there. */
+enum { QUEUE = 16 };
+typedef struct TokenQueue {
+    Str text[QUEUE];
+    uint64_t hash[QUEUE];
+    uint32_t id[QUEUE];
+    size_t n;
+} TokenQueue;
+
+static bool queue_flush(TokenQueue *q, Vocab *v, Err *err) {
+    for (size_t i = 0; i < q->n; i++)
+        if (!vocab_add_hashed(v, q->text[i], q->hash[i], q->id[i]))
+            return err_nomem(err, "vocabulary");
+    q->n = 0;
+    return true;
+}
+
+static bool queue_push(TokenQueue *q, Vocab *v, Str text, uint32_t id, Err *err) {
+    q->text[q->n] = text;
+    q->id[q->n] = id;
+    vocab_prefetch(v, q->hash[q->n] = vocab_hash_of(v, text));
+    return ++q->n < QUEUE || queue_flush(q, v, err);
+}
+
 /* {"token": id, ...} */
 static bool take_vocab_object(Fields *f, JsonReader *r, Err *err) {
     JsonToken k, v;
     Vocab *vocab = &f->t->vocab;
+    TokenQueue q = {.n = 0};
     size_t guess = (f->text.n / 40) & ~(size_t)1023; /* grows from a guess by the file's size */
-    if (guess > 200000) guess = 200000;
+    if (guess > 300000) guess = 300000;
     if (!vocab_reserve(vocab, guess ? guess : 64)) return err_nomem(err, "vocabulary");
     for (;;) {
         Str s;
         uint32_t id;
+        if (q.n == 0) arena_reset(&f->tmp);
         if (!json_next(r, &k, err)) return false;
-        if (k.event == JSON_EV_OBJECT_END) return true;
-        if (k.escaped) {
-            arena_reset(&f->tmp);
-            if (!json_token_str(&k, &f->tmp, &s, err)) return false;
-        } else {
-            s = k.raw;
-        }
-        if (!json_next(r, &v, err)) return false;
+        if (k.event == JSON_EV_OBJECT_END) return queue_flush(&q, vocab, err);
+        if (!json_token_str(&k, &f->tmp, &s, err) || !json_next(r, &v, err)) return false;
         if (!id_of(&v, &id))
             return err_set(err, ERR_INPUT,
                            "model.vocab: token \"" STR_F
                            "\" must have an id from 0 to 4294967294, it has " STR_F,
                            STR_A(s), STR_A(v.raw));
-        if (!vocab_add(vocab, s, id)) return err_nomem(err, "vocabulary");
+        if (!queue_push(&q, vocab, s, id, err)) return false;
     }
 }
 
@@ -168,8 +188,17 @@ static bool add_one(MergeAdder *m, size_t i, Err *err) {
 }
 
 bool merges_flush(MergeAdder *m, Err *err) {
+    const Vocab *v = &m->t->vocab;
     size_t n = m->n;
     m->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        vocab_prefetch_entry(v, m->hl[i]);
+        vocab_prefetch_entry(v, m->hr[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        vocab_prefetch_text(v, m->hl[i]);
+        vocab_prefetch_text(v, m->hr[i]);
+    }
     for (size_t i = 0; i < n; i++)
         if (!add_one(m, i, err)) return false;
     return true;

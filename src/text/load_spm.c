@@ -231,7 +231,7 @@ static bool build_model(Model *m, Err *err) {
     }
     if (m->type == TYPE_WORD) {
         t->kind = MODEL_WORDLEVEL;
-        t->wordpiece.whole_words = true;
+        t->wordpiece.whole_words = t->wordpiece.fuse_unk = true;
         PretokStep cut = {.kind = PRETOK_METASPACE,
                           .text = STR("\xE2\x96\x81"),
                           .prepend = PREPEND_NEVER,

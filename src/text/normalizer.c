@@ -96,14 +96,17 @@ static Str run_bert(const NormStep *st, Str s, Buf work[2], int *turn) {
     return buf_str(out);
 }
 
+static bool nmt_drops(uint32_t cp) {
+    return (cp >= 1 && cp <= 8) || cp == 0xB || (cp >= 0xE && cp <= 0x1F) || cp == 0x7F ||
+           cp == 0x8F || cp == 0x9F;
+}
+
 static void put_nmt(Str s, Buf *out) {
     for (size_t i = 0; i < s.n;) {
         uint32_t len, cp = utf8_fast(s.p + i, &len);
         Str c = {s.p + i, len};
         i += len;
-        if ((cp >= 1 && cp <= 8) || cp == 0xB || (cp >= 0xE && cp <= 0x1F) || cp == 0x7F ||
-            cp == 0x8F || cp == 0x9F)
-            continue;
+        if (nmt_drops(cp)) continue;
         bool blank = cp == 9 || cp == 0xA || cp == 0xC || cp == 0xD || cp == 0x1680 ||
                      (cp >= 0x200B && cp <= 0x200F) || cp == 0x2028 || cp == 0x2029 ||
                      cp == 0x2581 || cp == 0xFEFF || cp == 0xFFFD;
@@ -222,13 +225,33 @@ static bool run_step(const NormStep *st, Str s, Buf work[2], int *turn, Str *res
     return true;
 }
 
+/* The step takes the first character away, so that what follows does not start the original text. */
+static bool drops_first(const NormStep *st, Str before) {
+    if (before.n == 0) return false;
+    uint32_t len, cp = utf8_fast(before.p, &len);
+    switch (st->kind) {
+    case NORM_STRIP:
+        return st->left && unicode_is_space(cp);
+    case NORM_STRIP_ACCENTS:
+        return charclass_is_combining(cp);
+    case NORM_NMT:
+        return nmt_drops(cp);
+    case NORM_BERT:
+        return (st->clean && (cp == 0 || cp == 0xFFFD || charclass_is_bert_control(cp))) ||
+               (st->strip_accents && charclass_is_old_mark(cp));
+    case NORM_REPLACE:
+        return st->content.n == 0 && !st->regex && str_starts(before, st->text);
+    default:
+        return false;
+    }
+}
+
 bool normalizer_run(const Normalizer *nz, Str text, Buf work[2], Str *out, bool *moved, Err *err) {
     int turn = 0;
     *moved = false;
     for (size_t i = 0; i < nz->n; i++) {
-        Str before = text;
+        *moved = *moved || drops_first(&nz->steps[i], text);
         if (!run_step(&nz->steps[i], text, work, &turn, &text, err)) return false;
-        if (nz->steps[i].kind == NORM_STRIP && text.p != before.p) *moved = true;
         if (work[0].failed || work[1].failed) return err_nomem(err, "normalized text");
         if (text.n >= TOK_MAX_TEXT_BYTES)
             return err_set(err, ERR_LIMIT, "text grows to %zu bytes under normalization", text.n);

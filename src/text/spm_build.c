@@ -62,7 +62,7 @@ bool spm_build_unigram(Tokenizer *t, const float *scores, const uint8_t *kinds, 
     u->scores = mem_resize_array(NULL, n + 1, sizeof *u->scores);
     u->kinds = mem_resize_array(NULL, n + 1, sizeof *u->kinds);
     if (!u->scores || !u->kinds) return err_nomem(err, "unigram model");
-    double min = 3.4e38, max = -3.4e38;
+    double min = 3.4e38, max = 0x1p-126; /* SentencePiece starts from the smallest positive float */
     for (size_t i = 0; i < n; i++) {
         u->scores[i] = (double)scores[i];
         u->kinds[i] = kinds[i] == SPM_NORMAL         ? UNIGRAM_NORMAL

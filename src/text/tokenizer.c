@@ -155,11 +155,16 @@ bool tokenizer_encode_pair(const Tokenizer *t, Str a, Str b, TokIds *out, TokIds
     return ok;
 }
 
-/* How a token is spelled for the decoder: an added token as it was searched for. */
+/* How a token is spelled for the decoder: an added token as it was searched for. The reference looks that spelling up among
+ * the specials, so one that normalization changed is not left out. */
 static Str spelling(const Tokenizer *t, uint32_t id, bool skip_special) {
     const AddedToken *a = added_by_id(&t->added, id);
     if (!a) return vocab_text(&t->vocab, id);
-    return skip_special && a->special ? STR_NONE : a->pattern;
+    uint64_t at;
+    bool special = skip_special && (a->pattern.p == a->text.p
+                                        ? a->special
+                                        : map_get(&t->added.by_text, a->pattern, &at) && t->added.tokens[at].special);
+    return special ? STR_NONE : a->pattern;
 }
 
 bool tokenizer_decode_with(const Tokenizer *t, DecodeWork *w, const uint32_t *ids, size_t n,

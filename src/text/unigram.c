@@ -64,8 +64,10 @@ static inline void relax(UnigramNode *to, double score, uint32_t from, uint32_t 
 static double token_score(const Unigram *u, uint32_t id, size_t len, double before) {
     if (u->kinds &&
         u->kinds[id] == UNIGRAM_USER_DEFINED) /* the highest score is kept behind the last */
-        return (double)((float)len * (float)u->scores[u->n_scores]) - 0.1 + before;
-    return before + u->scores[id];
+        return (double)((float)((double)((float)len * (float)u->scores[u->n_scores]) - 0.1) +
+                        (float)before);
+    return u->dialect == UNIGRAM_SPM ? (double)((float)before + (float)u->scores[id])
+                                     : before + u->scores[id];
 }
 
 static bool forward(const Unigram *u, Str s, UnigramNode *best, Err *err) {

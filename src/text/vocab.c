@@ -59,9 +59,13 @@ static inline bool entry_is(const Vocab *v, const VocabEntry *e, Str text) {
 }
 
 bool vocab_add(Vocab *v, Str text, uint32_t id) {
+    if (!v->seed && !vocab_reserve(v, 1)) return false;
+    return vocab_add_hashed(v, text, vocab_hash(text, v->seed), id);
+}
+
+bool vocab_add_hashed(Vocab *v, Str text, uint64_t hash, uint32_t id) {
     if ((v->n == v->cap || v->n + v->n / 2 >= v->n_slots) && !vocab_reserve(v, v->n + 1))
         return false;
-    uint64_t hash = vocab_hash(text, v->seed);
     uint32_t tag = (uint32_t)hash;
     size_t i = tag & (v->n_slots - 1);
     for (; v->slots[i]; i = (i + 1) & (v->n_slots - 1)) {

@@ -21,7 +21,8 @@ typedef struct VocabEntry {
 typedef struct Vocab {
     char *pool;
     size_t pool_n, pool_cap;
-    VocabEntry *entries; /* in order of the file; a repeated spelling keeps its place and takes the later id */
+    VocabEntry *
+        entries; /* in order of the file; a repeated spelling keeps its place and takes the later id */
     size_t n, cap;
     uint64_t *slots; /* hash's low half << 32 | entry + 1 */
     size_t n_slots;  /* power of two */
@@ -59,7 +60,8 @@ static inline uint64_t vocab_hash(Str s, uint64_t seed) {
         a = lo;
         b = hi;
     } else if (n > 0) {
-        a = (uint64_t)(unsigned char)p[0] << 16 | (uint64_t)(unsigned char)p[n >> 1] << 8 | (unsigned char)p[n - 1];
+        a = (uint64_t)(unsigned char)p[0] << 16 | (uint64_t)(unsigned char)p[n >> 1] << 8 |
+            (unsigned char)p[n - 1];
         b = 0;
     } else {
         a = b = 0;
@@ -67,14 +69,28 @@ static inline uint64_t vocab_hash(Str s, uint64_t seed) {
     return vocab_mix(h ^ a ^ 0xE7037ED1A0B428DBu, b ^ 0x8EBC6AF09C88C6E3u);
 }
 
-bool vocab_reserve(Vocab *v, size_t n);           /* false: no memory */
-bool vocab_add(Vocab *v, Str text, uint32_t id);  /* false: no memory, or 2^31 tokens */
-bool vocab_finish(Vocab *v, Err *err) MUST_CHECK; /* builds the id side; call once, before vocab_text */
+bool vocab_reserve(Vocab *v, size_t n); /* false: no memory */
+/* The same with the hash at hand (vocab_hash_of), e.g. after vocab_prefetch(). */
+bool vocab_add_hashed(Vocab *v, Str text, uint64_t hash, uint32_t id);
+bool vocab_add(Vocab *v, Str text, uint32_t id); /* false: no memory, or 2^31 tokens */
+bool vocab_finish(Vocab *v,
+                  Err *err) MUST_CHECK; /* builds the id side; call once, before vocab_text */
 void vocab_deinit(Vocab *v);
 uint32_t vocab_find(const Vocab *v, Str text); /* UINT32_MAX if absent */
 Str vocab_text(const Vocab *v, uint32_t id);   /* .p NULL if absent */
 static inline uint64_t vocab_hash_of(const Vocab *v, Str text) { return vocab_hash(text, v->seed); }
 uint32_t vocab_find_hashed(const Vocab *v, Str text, uint64_t hash);
+/* Stages of a look-up that are asked for ahead, so that the misses of several look-ups overlap: slot, then entry, then text. */
+static inline void vocab_prefetch_entry(const Vocab *v, uint64_t hash) {
+    if (!v->n_slots) return;
+    uint64_t slot = v->slots[(uint32_t)hash & (v->n_slots - 1)];
+    if (slot) __builtin_prefetch(&v->entries[(uint32_t)slot - 1]);
+}
+static inline void vocab_prefetch_text(const Vocab *v, uint64_t hash) {
+    if (!v->n_slots) return;
+    uint64_t slot = v->slots[(uint32_t)hash & (v->n_slots - 1)];
+    if (slot) __builtin_prefetch(v->pool + v->entries[(uint32_t)slot - 1].at);
+}
 static inline void vocab_prefetch(const Vocab *v, uint64_t hash) {
     if (v->n_slots) __builtin_prefetch(&v->slots[(uint32_t)hash & (v->n_slots - 1)]);
 }

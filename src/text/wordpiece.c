@@ -31,7 +31,7 @@ static bool push_unknown(const WordPiece *w, TokIds *out, Err *err) {
         return err_set(err, ERR_INPUT,
                        "unknown word, and the unknown token \"" STR_F "\" is not in the vocabulary",
                        STR_A(w->unk));
-    tokids_push(out, w->unk_id);
+    if (!w->fuse_unk || out->n == 0 || out->p[out->n - 1] != w->unk_id) tokids_push(out, w->unk_id);
     return true;
 }
 
