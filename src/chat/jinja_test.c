@@ -185,7 +185,7 @@ static void hostile_templates_end_within_the_budget(void **state) {
         "{{ '{:1000000000}'.format(1) }}",
         "{{ '%.999999999f' % 1 }}",
         "{{ range(10 ** 18) }}",
-        "{{ ('\\n' * 100000) | indent(100000) }}",
+        "{{ ('\\n' * 100000) | indent(100000, blank=true) }}",
         "{% set n = namespace(l=[]) %}{% for i in range(50000) %}{% set n.l = [n.l] %}{% endfor "
         "%}{{ n.l }}",
         "{% set n = namespace() %}{% set n.x = n %}{{ n }}",

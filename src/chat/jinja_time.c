@@ -152,137 +152,137 @@ static void put_time(const Field *f, const Clock *c, const char *format) {
 
 static int hour12(int h) { return h % 12 ? h % 12 : 12; }
 
-static bool put_directive(const Field *f, const Clock *c, char d) {
+/* Directives that print a number: how wide, with what in front. */
+static const struct {
+    char directive, width, pad;
+} number_shapes[] = {
+    {'Y', 1, '0'}, {'C', 2, '0'}, {'y', 2, '0'}, {'G', 1, '0'}, {'g', 2, '0'}, {'m', 2, '0'},
+    {'d', 2, '0'}, {'e', 2, ' '}, {'H', 2, '0'}, {'k', 2, ' '}, {'I', 2, '0'}, {'l', 2, ' '},
+    {'M', 2, '0'}, {'S', 2, '0'}, {'j', 3, '0'}, {'u', 1, '0'}, {'w', 1, '0'}, {'U', 2, '0'},
+    {'W', 2, '0'}, {'V', 2, '0'}, {'s', 1, '0'},
+};
+
+static int64_t number_of(const Clock *c, char d) {
     const JTime *t = c->t;
     switch (d) {
     case 'Y':
-        put_number(f, t->year, 1, '0');
-        break;
+        return t->year;
     case 'C':
-        put_number(f, t->year / 100, 2, '0');
-        break;
+        return t->year / 100;
     case 'y':
-        put_number(f, t->year % 100, 2, '0');
-        break;
+        return t->year % 100;
     case 'G':
-        put_number(f, c->iso_year, 1, '0');
-        break;
+        return c->iso_year;
     case 'g':
-        put_number(f, c->iso_year % 100, 2, '0');
-        break;
+        return c->iso_year % 100;
     case 'm':
-        put_number(f, t->month, 2, '0');
-        break;
+        return t->month;
     case 'd':
-        put_number(f, t->day, 2, '0');
-        break;
     case 'e':
-        put_number(f, t->day, 2, ' ');
-        break;
+        return t->day;
     case 'H':
-        put_number(f, t->hour, 2, '0');
-        break;
     case 'k':
-        put_number(f, t->hour, 2, ' ');
-        break;
+        return t->hour;
     case 'I':
-        put_number(f, hour12(t->hour), 2, '0');
-        break;
     case 'l':
-        put_number(f, hour12(t->hour), 2, ' ');
-        break;
+        return hour12(t->hour);
     case 'M':
-        put_number(f, t->minute, 2, '0');
-        break;
+        return t->minute;
     case 'S':
-        put_number(f, t->second, 2, '0');
-        break;
+        return t->second;
     case 'j':
-        put_number(f, c->yday + 1, 3, '0');
-        break;
+        return c->yday + 1;
     case 'u':
-        put_number(f, c->wday ? c->wday : 7, 1, '0');
-        break;
+        return c->wday ? c->wday : 7;
     case 'w':
-        put_number(f, c->wday, 1, '0');
-        break;
+        return c->wday;
     case 'U':
-        put_number(f, weeks_before(c->yday, c->wday, 0), 2, '0');
-        break;
+        return weeks_before(c->yday, c->wday, 0);
     case 'W':
-        put_number(f, weeks_before(c->yday, c->wday, 1), 2, '0');
-        break;
+        return weeks_before(c->yday, c->wday, 1);
     case 'V':
-        put_number(f, c->iso_week, 2, '0');
+        return c->iso_week;
+    default:
         break;
-    case 's':
-        put_number(f,
-                   day_number(t->year, t->month, t->day) * 86400 + t->hour * 3600 + t->minute * 60 +
-                       t->second,
-                   1, '0');
-        break;
+    }
+    return day_number(t->year, t->month, t->day) * 86400 + t->hour * 3600 + t->minute * 60 +
+           t->second;
+}
+
+/* Directives that stand for others. */
+static const char *composed_of(char d) {
+    switch (d) {
+    case 'D':
+    case 'x':
+        return "%m/%d/%y";
+    case 'F':
+        return "%Y-%m-%d";
+    case 'T':
+    case 'X':
+        return "%H:%M:%S";
+    case 'R':
+        return "%H:%M";
+    case 'r':
+        return "%I:%M:%S %p";
+    case 'c':
+        return "%a %b %e %H:%M:%S %Y";
+    default:
+        return NULL;
+    }
+}
+
+static void put_half(const Field *f, int hour, bool lower) { /* # makes this one word lower case */
+    Field plain = *f;
+    if (f->flag == '#') {
+        plain.flag = 0;
+        lower = true;
+    }
+    put_word(&plain, lower ? (hour < 12 ? "am" : "pm") : (hour < 12 ? "AM" : "PM"), 2);
+}
+
+static bool put_directive(const Field *f, const Clock *c, char d) {
+    const JTime *t = c->t;
+    for (size_t i = 0; i < sizeof number_shapes / sizeof *number_shapes; i++) {
+        if (number_shapes[i].directive != d) continue;
+        put_number(f, number_of(c, d), number_shapes[i].width, number_shapes[i].pad);
+        return true;
+    }
+    if (composed_of(d)) return put_time(f, c, composed_of(d)), true;
+    switch (d) {
     case 'a':
         put_word(f, day_name[c->wday], 3);
-        break;
+        return true;
     case 'A':
         put_word(f, day_name[c->wday], 99);
-        break;
+        return true;
     case 'b':
     case 'h':
         put_word(f, month_name[t->month - 1], 3);
-        break;
+        return true;
     case 'B':
         put_word(f, month_name[t->month - 1], 99);
-        break;
-    case 'p': {
-        Field low = *f;
-        if (f->flag == '#') { /* the one word that # makes lower case */
-            low.flag = 0;
-            put_word(&low, t->hour < 12 ? "am" : "pm", 2);
-        } else {
-            put_word(f, t->hour < 12 ? "AM" : "PM", 2);
-        }
-        break;
-    }
+        return true;
+    case 'p':
+        put_half(f, t->hour, false);
+        return true;
     case 'P':
-        put_word(f, t->hour < 12 ? "am" : "pm", 2);
-        break;
-    case 'D':
-    case 'x':
-        put_time(f, c, "%m/%d/%y");
-        break;
-    case 'F':
-        put_time(f, c, "%Y-%m-%d");
-        break;
-    case 'T':
-    case 'X':
-        put_time(f, c, "%H:%M:%S");
-        break;
-    case 'R':
-        put_time(f, c, "%H:%M");
-        break;
-    case 'r':
-        put_time(f, c, "%I:%M:%S %p");
-        break;
-    case 'c':
-        put_time(f, c, "%a %b %e %H:%M:%S %Y");
-        break;
+        put_half(f, t->hour, true);
+        return true;
     case 'n':
         put_word(f, "\n", 1);
-        break;
+        return true;
     case 't':
         put_word(f, "\t", 1);
-        break;
+        return true;
     case '%':
         put_word(f, "%", 1);
-        break;
+        return true;
     case 'z':
     case 'Z':
-        break; /* local time without a zone */
+        return true; /* local time without a zone */
     default:
         return false;
     }
-    return true;
 }
 
 bool jtime_format(JRun *r, const JTime *t, const JStr *format, JVal *out) {
