@@ -324,13 +324,13 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
     return true;
 }
 
-bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, WeightSource *out, Err *err) {
+bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, bool upright, WeightSource *out, Err *err) {
     Module mod;
+    const uint64_t shape[2] = {upright ? k : 1, upright ? 1 : k};
     if (!is_plain(ct, err) || !shape_fits(ct, true, 1, k, err)) return false;
-    if (!module_init(&mod, f, STR_NONE, ct, 1, k, err)) return false;
+    if (!module_init(&mod, f, STR_NONE, ct, (uint32_t)shape[0], (uint32_t)shape[1], err)) return false;
     mod.fetch->part[QPART_WEIGHT] = ct;
-    const uint64_t shape[2] = {1, k};
     mod.m.part[QPART_WEIGHT] = qpart_of(ct->dtype, 2, shape, NULL, ct->n_bytes);
     mark(f, ct);
-    return source_fill(&mod, 1, k, out, err);
+    return source_fill(&mod, (uint32_t)shape[0], (uint32_t)shape[1], out, err);
 }

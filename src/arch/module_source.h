@@ -30,8 +30,9 @@ const CkptTensor *modsource_weight(const Checkpoint *ck, Str module);
 /* The matrix [n, k] of a module; is_table: it is an embedding. */
 bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t n, uint32_t k, WeightSource *out,
                       Err *err) MUST_CHECK;
-/* One plain tensor of floats (or GGUF blocks), a vector of k elements. */
-bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, WeightSource *out, Err *err) MUST_CHECK;
+/* One plain tensor of floats (or GGUF blocks), a vector of k elements; upright: as k rows of one, for a row map. */
+bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, bool upright, WeightSource *out,
+                      Err *err) MUST_CHECK;
 /* Marks every tensor that may belong to the module as used. */
 void modsource_ignore(const ModuleFinder *f, Str module);
 /* Known, and not used by an engine that quantizes activations and caches itself: input_scale, k_scale, ... */

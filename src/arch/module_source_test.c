@@ -116,7 +116,7 @@ static void tensors_write(const char *path, const char *tensors) {
     Str rest = str_c(tensors), one;
     buf_putc(&header, '{');
     while (str_split(&rest, ',', &one)) {
-        Str words = str_trim(one), name, type, dim;
+        Str words = str_trim(one), name = STR_NONE, type = STR_NONE, dim;
         uint64_t bytes, n;
         assert_true(str_split(&words, ' ', &name) && str_split(&words, ' ', &type));
         DType t = dtype_from_safetensors(type);

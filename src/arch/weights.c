@@ -118,18 +118,16 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
     if (!role_name(t, p->role, layer, suffix, name))
         return err_set(&t->err, ERR_UNSUPPORTED, "GGUF files have no tensor for role %d", (int)p->role);
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
+    bool unpermute = p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF;
     if (kind == WEIGHT_VECTOR) {
-        if (!modsource_vector(&t->finder, ct, p->k, out, &t->err)) return false;
+        if (!modsource_vector(&t->finder, ct, p->k, unpermute, out, &t->err)) return false;
     } else {
         Str module = str_slice(str_c(name), 0, strlen(name) - strlen(suffix));
         if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, p->n, p->k, out, &t->err)) return false;
     }
-    if (p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF) {
-        if (kind == WEIGHT_VECTOR) return err_set(&t->err, ERR_UNSUPPORTED, "tensor %s: a permuted bias", name);
-        out->row_map = unpermute_map(t->a, p->n, p->head_dim);
-        if (!out->row_map) return err_nomem(&t->err, "weight table");
-    }
-    return true;
+    if (!unpermute) return true;
+    out->row_map = unpermute_map(t->a, out->n, p->head_dim);
+    return out->row_map || err_nomem(&t->err, "weight table");
 }
 
 static bool table_grow(WeightTable *t) {
@@ -211,7 +209,7 @@ static bool bias_is_zero(WeightTable *t, const CkptTensor *ct, bool *zero, Err *
     WeightSource src;
     WeightScratch sc = {0};
     uint32_t n = (uint32_t)ct->shape[0];
-    if (!modsource_vector(&t->finder, ct, n, &src, err)) return false;
+    if (!modsource_vector(&t->finder, ct, n, false, &src, err)) return false;
     float *x = arena_array(t->a, float, n);
     bool ok = x ? wsource_f32(&src, 0, 1, x, &sc, err) : err_nomem(err, "a bias");
     wsource_scratch_deinit(&sc);
