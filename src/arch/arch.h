@@ -17,6 +17,8 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     float attn_scale, attn_softcap;
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm, qk_norm_whole;
+    bool fused_qkv, fused_gate_up; /* one tensor in the file, parts in this order */
+    bool post_norms;               /* also on what attention and feed-forward give, before the residual sum */
     uint32_t ffn_width;
     Act act;
     bool gated;
@@ -34,6 +36,8 @@ typedef struct Decoder { /* what all layers of a decoder share, and where it is 
     uint32_t hidden, n_layers, vocab;
     uint32_t max_positions; /* max_position_embeddings */
     float eps;              /* of the norms */
+    float norm_add;         /* norms multiply by w + norm_add */
+    float logit_softcap;    /* 0: none */
     float embed_scale, logit_scale;
     bool tied;              /* no head of its own: the embedding table is the head */
     LayerSpec layer;        /* the defaults that every layer starts from */
@@ -44,7 +48,7 @@ struct Arch {
     const char *const *model_types;   /* config.json's, NULL-terminated */
     const char *const *gguf;          /* general.architecture values, NULL-terminated; NULL: none */
     const char *kind;                 /* "text" */
-    const RoleName *names;            /* NULL: ROLE_NAMES */
+    const RoleDelta *names;           /* where tensor names differ from Llama's; NULL: nowhere */
     const char *const *ignored;       /* tensors that may lie unused, globs; NULL: none */
     uint32_t head_dim;                /* when the config does not say; 0: hidden / heads */
     double rope_theta;                /* likewise; 0: 10000 */

@@ -104,10 +104,11 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         .window = l->window, .scale = l->attn_scale, .softcap = l->attn_softcap,
         .rope = l->rope, .interleaved = l->rope_interleaved,
         .qkv_bias = W_NONE, .q_norm = W_NONE, .k_norm = W_NONE, .sinks = W_NONE, .o_bias = W_NONE,
-        .norm_eps = d->eps, .qk_norm_whole = l->qk_norm_whole,
+        .norm_eps = d->eps, .norm_w_add = d->norm_add, .qk_norm_whole = l->qk_norm_whole,
     };
     if (l->rope) p.rope_spec = prog_rope_spec(d->b, l->rope_spec);
-    p.qkv = take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
+    const TakePart whole = {.role = ROLE_QKV, .n = nq + nk + nv, .k = d->hidden};
+    p.qkv = l->fused_qkv ? take(d, WEIGHT_MATRIX, i, ".weight", &whole, 1) : take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
     if (l->qkv_bias) {
         TakePart bias[3] = {{ROLE_Q, 1, nq, t, l->head_dim}, {ROLE_K, 1, nk, t, l->head_dim}, {ROLE_V, 1, nv, TRANSFORM_NONE, 0}};
         p.qkv_bias = take(d, WEIGHT_VECTOR, i, ".bias", bias, 3);
@@ -126,7 +127,9 @@ static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
     const TakePart *first = l->gated ? in : in + 1;
     int n_in = l->gated ? 2 : 1;
     FfnBlock p = {.width = l->ffn_width, .gated = l->gated, .act = l->act, .in_bias = W_NONE, .down_bias = W_NONE};
-    p.in = take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
+    const TakePart whole = {.role = ROLE_GATE_UP, .n = 2 * l->ffn_width, .k = d->hidden};
+    p.in = l->fused_gate_up ? take(d, WEIGHT_MATRIX, i, ".weight", &whole, 1)
+                            : take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
     p.down = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_DOWN, .n = d->hidden, .k = l->ffn_width}, 1);
     if (l->mlp_bias) {
         for (int j = 0; j < 2; j++) in[j].n = 1, in[j].k = l->ffn_width;
@@ -137,29 +140,46 @@ static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
 }
 
 static Val norm(Decoder *d, Val x, Role role, int i) {
-    return prog_rms_norm(d->b, x, take_vector(d, role, i, ".weight", d->hidden), 0, d->eps, 0);
+    return prog_rms_norm(d->b, x, take_vector(d, role, i, ".weight", d->hidden), 0, d->eps, d->norm_add);
 }
 
 static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
     ProgBuilder *b = d->b;
     AttnBlock attn = attn_block(d, l, i);
     Val h = prog_probe(b, norm(d, x, ROLE_ATTN_NORM, i), "layers.%d.attn.in", i);
-    x = prog_add(b, x, block_attn(b, &attn, h, i), l->residual_scale);
+    h = block_attn(b, &attn, h, i);
+    if (l->post_norms) h = norm(d, h, ROLE_POST_ATTN_NORM, i);
+    x = prog_add(b, x, h, l->residual_scale);
     prog_probe(b, x, "layers.%d.mid", i);
     FfnBlock ffn = ffn_block(d, l, i);
     h = prog_probe(b, norm(d, x, ROLE_FFN_NORM, i), "layers.%d.ffn.in", i);
-    x = prog_add(b, x, block_ffn(b, &ffn, h, i), l->residual_scale);
+    h = block_ffn(b, &ffn, h, i);
+    if (l->post_norms) h = norm(d, h, ROLE_POST_FFN_NORM, i);
+    x = prog_add(b, x, h, l->residual_scale);
     return prog_probe(b, x, "layers.%d.out", i);
 }
 
-/* GGUF keeps Llama 3's frequency scaling as a tensor of divisors instead of config keys. */
-static bool rope_tensor(Decoder *d, Err *err) {
-    if (d->config->gguf == NULL || !weights_has(d->weights, ROLE_ROPE_FREQS, -1, ".weight")) return true;
-    RopeSpec *r = &d->layer.rope_spec;
-    r->short_factor = weights_values(d->weights, ROLE_ROPE_FREQS, -1, ".weight", r->rot_dim / 2);
-    for (uint32_t i = 0; r->short_factor && i < r->rot_dim / 2; i++)
-        if (!(r->short_factor[i] > 0)) return err_set(err, ERR_CORRUPT, "rope_freqs.weight[%u] is not above 0", i);
+/* Divisors of the rope frequencies that a GGUF keeps as a tensor; false on values that cannot be. */
+static bool rope_divisors(Decoder *d, Role role, const double **out, Err *err) {
+    uint32_t n = d->layer.rope_spec.rot_dim / 2;
+    *out = weights_values(d->weights, role, -1, ".weight", n);
+    for (uint32_t i = 0; *out && i < n; i++)
+        if (!((*out)[i] > 0)) return err_set(err, ERR_CORRUPT, "rope factor %u is not above 0", i);
     return true;
+}
+
+/* In GGUF files Llama 3's frequency scaling and longrope's factors are tensors instead of config keys. */
+static bool rope_tensors(Decoder *d, Err *err) {
+    RopeSpec *r = &d->layer.rope_spec;
+    if (d->config->gguf == NULL) return true;
+    if (weights_has(d->weights, ROLE_ROPE_FREQS, -1, ".weight")) return rope_divisors(d, ROLE_ROPE_FREQS, &r->short_factor, err);
+    if (!weights_has(d->weights, ROLE_ROPE_LONG, -1, ".weight")) return true;
+    int64_t original;
+    r->kind = ROPE_LONG;
+    r->max_context = d->max_positions;
+    if (!config_int(d->config, "original_max_position_embeddings", d->max_positions, 1, UINT32_MAX, &original, err)) return false;
+    r->orig_context = (uint32_t)original;
+    return rope_divisors(d, ROLE_ROPE_LONG, &r->long_factor, err) && rope_divisors(d, ROLE_ROPE_SHORT, &r->short_factor, err);
 }
 
 static Val build_head(Decoder *d, Val x) {
@@ -170,6 +190,7 @@ static Val build_head(Decoder *d, Val x) {
     WeightId head = take(d, WEIGHT_MATRIX, -1, ".weight",
                          &(TakePart){.role = d->tied ? ROLE_EMBED : ROLE_HEAD, .n = d->vocab, .k = d->hidden}, 1);
     Val logits = prog_linear_precise(b, x, head, W_NONE);
+    if (d->logit_softcap != 0) logits = prog_act(b, logits, ACT_SOFTCAP, d->logit_softcap);
     if (d->logit_scale != 1) logits = prog_scale(b, logits, d->logit_scale);
     return prog_probe(b, logits, "logits");
 }
@@ -184,7 +205,7 @@ static uint64_t context_limit(const Decoder *d) {
 }
 
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
-    if (!read_shared(d, err) || !rope_tensor(d, err)) return false;
+    if (!read_shared(d, err) || !rope_tensors(d, err)) return false;
     if (d->arch->adjust && !d->arch->adjust(d, err)) return false;
     WeightId table = take(d, WEIGHT_TABLE, -1, ".weight", &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
     if (table == W_NONE) return weights_finish(d->weights, err);

@@ -1,9 +1,10 @@
 /* The families that there are. Nothing is listed that no golden test covers. */
 #include "arch/arch.h"
 
-extern const Arch ARCH_LLAMA, ARCH_MISTRAL, ARCH_QWEN2, ARCH_QWEN3;
+extern const Arch ARCH_GEMMA, ARCH_GEMMA2, ARCH_GEMMA3, ARCH_LLAMA, ARCH_MISTRAL, ARCH_PHI3, ARCH_QWEN2, ARCH_QWEN3;
 
-static const Arch *const FAMILIES[] = {&ARCH_LLAMA, &ARCH_MISTRAL, &ARCH_QWEN2, &ARCH_QWEN3};
+static const Arch *const FAMILIES[] = {&ARCH_GEMMA, &ARCH_GEMMA2, &ARCH_GEMMA3, &ARCH_LLAMA,
+                                     &ARCH_MISTRAL, &ARCH_PHI3, &ARCH_QWEN2, &ARCH_QWEN3};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
 
 const Arch *const *arch_list(size_t *n) {
@@ -26,7 +27,7 @@ bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
         return err_set(err, ERR_UNSUPPORTED, "model type \"" STR_F "\" is not known (mlxcel arch lists those that are)",
                        STR_A(ck->config.model_type));
     Decoder d = {.arch = arch, .config = &ck->config, .arena = a};
-    d.weights = weights_new(ck, arch->names ? arch->names : ROLE_NAMES, arch->ignored, a);
+    d.weights = weights_new(ck, arch->names, arch->ignored, a);
     d.b = prog_begin(a, "text");
     if (!d.weights || !d.b) return err_nomem(err, "model description");
     *out = (ArchModel){.arch = arch, .weights = d.weights};

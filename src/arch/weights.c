@@ -10,17 +10,23 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_HEAD] = {"/lm_head", "output"},
     [ROLE_FINAL_NORM] = {"norm", "output_norm"},
     [ROLE_ROPE_FREQS] = {NULL, "rope_freqs"},
+    [ROLE_ROPE_LONG] = {NULL, "rope_factors_long"},
+    [ROLE_ROPE_SHORT] = {NULL, "rope_factors_short"},
     [ROLE_ATTN_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm"},
     [ROLE_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"},
     [ROLE_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"},
     [ROLE_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"},
+    [ROLE_QKV] = {"layers.%d.self_attn.qkv_proj", "blk.%d.attn_qkv"},
     [ROLE_O] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
     [ROLE_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
     [ROLE_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
+    [ROLE_POST_ATTN_NORM] = {NULL, "blk.%d.post_attention_norm"},
     [ROLE_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
     [ROLE_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
     [ROLE_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"},
+    [ROLE_GATE_UP] = {"layers.%d.mlp.gate_up_proj", "blk.%d.ffn_up"},
     [ROLE_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
+    [ROLE_POST_FFN_NORM] = {NULL, "blk.%d.post_ffw_norm"},
 };
 
 /* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside "model.". */
@@ -30,7 +36,7 @@ enum { MAX_NAME = 256, MAX_BIAS = 1 << 22 };
 
 struct WeightTable {
     const Checkpoint *ck;
-    const RoleName *names;
+    const RoleDelta *deltas;
     const char *const *ignored;
     Arena *a;
     Str prefix;    /* of the HF names */
@@ -42,7 +48,10 @@ struct WeightTable {
 };
 
 static const char *role_pattern(const WeightTable *t, Role role) {
-    return t->ck->kind == CKPT_GGUF ? t->names[role].gguf : t->names[role].hf;
+    const RoleName *name = &ROLE_NAMES[role];
+    for (const RoleDelta *d = t->deltas; d && d->role != ROLE_COUNT; d++)
+        if (d->role == role) name = &d->name;
+    return t->ck->kind == CKPT_GGUF ? name->gguf : name->hf;
 }
 
 /* The tensor's full name; false where this kind of file has none for the role. */
@@ -81,10 +90,10 @@ static void prefix_find(WeightTable *t) {
     t->prefix = str_c(PREFIXES[0]);
 }
 
-WeightTable *weights_new(const Checkpoint *ck, const RoleName *names, const char *const *ignored, Arena *a) {
+WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored, Arena *a) {
     WeightTable *t = arena_new(a, WeightTable);
     if (!t) return NULL;
-    *t = (WeightTable){.ck = ck, .names = names, .ignored = ignored, .a = a};
+    *t = (WeightTable){.ck = ck, .deltas = deltas, .ignored = ignored, .a = a};
     t->finder = (ModuleFinder){.ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
     if (!t->finder.used) return NULL;
     prefix_find(t);

@@ -14,9 +14,9 @@
 #include "ckpt/checkpoint.h"
 
 typedef enum Role {
-    ROLE_EMBED, ROLE_HEAD, ROLE_FINAL_NORM, ROLE_ROPE_FREQS,
-    ROLE_ATTN_NORM, ROLE_Q, ROLE_K, ROLE_V, ROLE_O, ROLE_Q_NORM, ROLE_K_NORM,
-    ROLE_FFN_NORM, ROLE_GATE, ROLE_UP, ROLE_DOWN,
+    ROLE_EMBED, ROLE_HEAD, ROLE_FINAL_NORM, ROLE_ROPE_FREQS, ROLE_ROPE_LONG, ROLE_ROPE_SHORT,
+    ROLE_ATTN_NORM, ROLE_Q, ROLE_K, ROLE_V, ROLE_QKV, ROLE_O, ROLE_Q_NORM, ROLE_K_NORM, ROLE_POST_ATTN_NORM,
+    ROLE_FFN_NORM, ROLE_GATE, ROLE_UP, ROLE_GATE_UP, ROLE_DOWN, ROLE_POST_FFN_NORM,
     ROLE_COUNT
 } Role;
 
@@ -26,6 +26,11 @@ typedef struct RoleName {
 } RoleName;
 
 extern const RoleName ROLE_NAMES[ROLE_COUNT]; /* the Llama names */
+
+typedef struct RoleDelta { /* where a family's names differ; a list ends with ROLE_COUNT */
+    Role role;
+    RoleName name;
+} RoleDelta;
 
 typedef enum Transform {
     TRANSFORM_NONE,
@@ -41,8 +46,8 @@ typedef struct ArchWeight { /* what one source number stands for */
 
 typedef struct WeightTable WeightTable;
 
-/* names: ROLE_COUNT entries. ignored: NULL-terminated list of globs ('*') over whole tensor names that may be there unused. */
-WeightTable *weights_new(const Checkpoint *ck, const RoleName *names, const char *const *ignored, Arena *a);
+/* deltas: NULL: none. ignored: NULL-terminated list of globs ('*') over whole tensor names that may be there unused. */
+WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored, Arena *a);
 
 typedef struct TakePart {
     Role role;

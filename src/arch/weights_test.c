@@ -1,0 +1,116 @@
+/* Roles to tensors: names, permuted rows and biases of GGUF files, one source for a tensor asked for twice, tensors that
+ * nobody took. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arch/weights.h"
+#include "ckpt/ckpt_fixture.h"
+
+static char dir[] = "/tmp/mlxcel_weights_XXXXXX";
+
+static Checkpoint *gguf_checkpoint(void) {
+    GgufFixture f = {0};
+    Err err = {0};
+    Checkpoint *ck;
+    const char *path = fx_path(dir, "m.gguf");
+    fx_key_str(&f, "general.architecture", "llama");
+    fx_tensor(&f, "token_embd.weight", 4, 4, 0);
+    fx_tensor(&f, "blk.0.attn_q.weight", 8, 4, 0);
+    fx_tensor(&f, "blk.0.attn_q.bias", 0, 8, 100);
+    fx_tensor(&f, "blk.0.attn_k.weight", 4, 4, 50);
+    assert_true(fx_gguf_write(&f, path));
+    if (!checkpoint_open(path, &ck, &err)) fail_msg("%s", err.msg);
+    return ck;
+}
+
+/* All of a source's elements. */
+static void values(const ArchWeight *w, float *out) {
+    for (int i = 0; i < w->n_parts; i++) {
+        WeightScratch sc = {0};
+        Err err = {0};
+        if (!wsource_f32(&w->parts[i], 0, w->parts[i].n, out, &sc, &err)) fail_msg("%s", err.msg);
+        out += (size_t)w->parts[i].n * w->parts[i].k;
+        wsource_scratch_deinit(&sc);
+    }
+}
+
+static void gguf_rows_and_biases_are_unpermuted(void **state) {
+    (void)state;
+    Arena a = {0};
+    Err err = {0};
+    float x[64];
+    Checkpoint *ck = gguf_checkpoint();
+    WeightTable *t = weights_new(ck, NULL, NULL, &a);
+    const TakePart qk[2] = {{ROLE_Q, 8, 4, TRANSFORM_UNPERMUTE, 4}, {ROLE_K, 4, 4, TRANSFORM_NONE, 0}};
+    const TakePart bias = {ROLE_Q, 1, 8, TRANSFORM_UNPERMUTE, 4}, embed = {.role = ROLE_EMBED, .n = 4, .k = 4};
+    int32_t m = weights_take(t, WEIGHT_MATRIX, 0, ".weight", qk, 2), b = weights_take(t, WEIGHT_VECTOR, 0, ".bias", &bias, 1);
+    int32_t e = weights_take(t, WEIGHT_TABLE, -1, ".weight", &embed, 1), tied = weights_take(t, WEIGHT_MATRIX, -1, ".weight", &embed, 1);
+    if (!weights_finish(t, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(e, tied);
+    static const int STORED[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+    values(weights_get(t, m), x);
+    for (int n = 0; n < 8; n++)
+        for (int k = 0; k < 4; k++) assert_true(x[n * 4 + k] == (float)(STORED[n] * 4 + k));
+    for (int i = 0; i < 16; i++) assert_true(x[32 + i] == (float)(50 + i)); /* not permuted */
+    values(weights_get(t, b), x);
+    for (int n = 0; n < 8; n++) assert_true(x[n] == (float)(100 + STORED[n]));
+    checkpoint_close(ck);
+    arena_deinit(&a);
+}
+
+static void tensors_left_over_are_named(void **state) {
+    (void)state;
+    Checkpoint *ck = gguf_checkpoint();
+    for (int ignore = 0; ignore < 2; ignore++) {
+        Arena a = {0};
+        Err err = {0};
+        WeightTable *t = weights_new(ck, NULL, (const char *const[]){"*attn_k.*", "tok*d.weight", NULL}, &a);
+        assert_true(weights_has(t, ROLE_Q, 0, ".bias") && !weights_has(t, ROLE_K, 0, ".bias"));
+        if (ignore) weights_ignore(t, ROLE_Q, 0);
+        assert_int_equal(weights_finish(t, &err), ignore);
+        if (!ignore) assert_non_null(strstr(err.msg, "tensor blk.0.attn_q.weight belongs to no part"));
+        arena_deinit(&a);
+    }
+    checkpoint_close(ck);
+}
+
+static void the_first_error_is_kept(void **state) {
+    (void)state;
+    Arena a = {0};
+    Err err = {0};
+    Checkpoint *ck = gguf_checkpoint();
+    WeightTable *t = weights_new(ck, NULL, NULL, &a);
+    const TakePart absent = {.role = ROLE_V, .n = 4, .k = 4}, wrong = {.role = ROLE_K, .n = 5, .k = 4};
+    assert_int_equal(weights_take(t, WEIGHT_MATRIX, 0, ".weight", &absent, 1), -1);
+    assert_int_equal(weights_take(t, WEIGHT_MATRIX, 0, ".weight", &wrong, 1), -1);
+    assert_false(weights_finish(t, &err));
+    assert_string_equal(err.msg, "tensor blk.0.attn_v.weight is missing");
+    checkpoint_close(ck);
+    arena_deinit(&a);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    fx_remove_dir(dir);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gguf_rows_and_biases_are_unpermuted),
+        cmocka_unit_test(tensors_left_over_are_named),
+        cmocka_unit_test(the_first_error_is_kept),
+    };
+    return cmocka_run_group_tests_name("weights", tests, set_up, tear_down);
+}
