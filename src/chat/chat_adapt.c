@@ -2,26 +2,29 @@
 
 #include <string.h>
 
+#include "json/json_writer.h"
+
 /* ---- what a template can take ---- */
 
+/* Renders messages and looks for one text and the absence of another; the answer goes to *hit. */
 static bool probe(const ChatTemplate *t, const char *messages, const char *must,
-                  const char *must_not) {
+                  const char *must_not, bool *hit, Err *err) {
     Arena a = {0};
     Json *j;
     JinjaOutput out = {0};
-    Err err;
-    bool hit = false;
+    Err failure = {0};
     const ChatEntry *e = chat_entry_find(t, STR("default"));
     ChatRequest req = {.add_generation_prompt = true, .now = "2026-01-01T00:00:00"};
-    if (json_parse(str_c(messages), NULL, &a, &j, &err) &&
-        chat_render_vars(t, e ? e : &t->entries[0], &req, j, &out, &err)) {
+    *hit = false;
+    if (json_parse(str_c(messages), NULL, &a, &j, &failure) &&
+        chat_render_vars(t, e ? e : &t->entries[0], &req, j, &out, &failure)) {
         Str text = buf_str(&out.text);
-        hit = str_find(text, str_c(must), 0) != STR_NPOS &&
-              str_find(text, str_c(must_not), 0) == STR_NPOS;
+        *hit = str_find(text, str_c(must), 0) != STR_NPOS &&
+               str_find(text, str_c(must_not), 0) == STR_NPOS;
     }
     jinja_output_deinit(&out);
     arena_deinit(&a);
-    return hit;
+    return failure.kind != ERR_NOMEM || err_nomem(err, "trying a chat template");
 }
 
 #define CALL_HEAD                                                                                  \
@@ -32,20 +35,23 @@ static bool probe(const ChatTemplate *t, const char *messages, const char *must,
     "}}]},{\"role\":\"tool\",\"tool_call_id\":\"abcdef123\",\"name\":\"xqfn\",\"content\":\"1\"}," \
     "{\"role\":\"assistant\",\"content\":\"ok\"},{\"role\":\"user\",\"content\":\"hi\"}]"
 
-void chat_adapt_probe(ChatTemplate *t) {
+bool chat_adapt_probe(ChatTemplate *t, Err *err) {
+    static const char text[] = "[{\"role\":\"user\",\"content\":\"xqtext\"}]";
+    static const char parts[] =
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"xqtext\"}]}]";
     ChatCaps *c = &t->caps;
-    c->content_text = probe(t, "[{\"role\":\"user\",\"content\":\"xqtext\"}]", "xqtext", "'type'");
-    c->content_parts =
-        probe(t, "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"xqtext\"}]}]",
-              "xqtext", "'type'");
-    if (c->content_parts) /* printed as JSON is not read as parts */
-        c->content_parts =
-            probe(t, "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"xqtext\"}]}]",
-                  "xqtext", "\"type\"");
-    /* An object shows up as JSON or as the template's own notation; text that is quoted again shows \". */
-    c->tool_objects = probe(t, CALL_HEAD "{\"xqarg\":\"xqval\"}" CALL_TAIL, "xqval", "{'xqarg'");
-    c->tool_strings =
-        probe(t, CALL_HEAD "\"{\\\"xqarg\\\":\\\"xqval\\\"}\"" CALL_TAIL, "xqval", "\\\"xqarg");
+    bool not_json;
+    /* Parts that are printed (as Python or JSON) are not read; an object shows up as JSON or in the template's own
+     * notation, while text that is quoted again shows a backslash. */
+    if (!probe(t, text, "xqtext", "'type'", &c->content_text, err)) return false;
+    if (!probe(t, parts, "xqtext", "'type'", &c->content_parts, err)) return false;
+    if (!probe(t, parts, "xqtext", "\"type\"", &not_json, err)) return false;
+    c->content_parts = c->content_parts && not_json;
+    if (!probe(t, CALL_HEAD "{\"xqarg\":\"xqval\"}" CALL_TAIL, "xqval", "{'xqarg'",
+               &c->tool_objects, err))
+        return false;
+    return probe(t, CALL_HEAD "\"{\\\"xqarg\\\":\\\"xqval\\\"}\"" CALL_TAIL, "xqval", "\\\"xqarg",
+                 &c->tool_strings, err);
 }
 
 /* ---- rewriting messages ---- */
@@ -117,18 +123,36 @@ static bool adapt_content(Adapt *x, Json *content) {
     return true;
 }
 
-/* Arguments of one call: JSON text becomes an object for templates that iterate over it or print it as JSON. */
-static bool adapt_arguments(Adapt *x, Json *arguments) {
+/* Text becomes an object for templates that iterate over it or print it as JSON. */
+static void arguments_as_object(Adapt *x, Json *arguments) {
     Json *parsed;
     Err ignored;
     JsonOptions opt = {.dup = JSON_DUP_LAST};
-    if (arguments->type != JSON_STRING || !x->caps->tool_objects) return true;
     if (!json_parse(arguments->text, &opt, x->a, &parsed, &ignored) || parsed->type != JSON_OBJECT)
-        return true;
+        return;
     Str key = arguments->key;
     *arguments = *parsed;
     arguments->key = key;
+}
+
+static bool arguments_as_text(Adapt *x, Json *arguments) {
+    Buf b = {0};
+    JsonWriter w = {.out = &b};
+    Json bare = *arguments;
+    bare.key = STR_NONE;
+    json_w_tree(&w, &bare);
+    Str text = b.failed ? STR_NONE : arena_dup(x->a, buf_str(&b));
+    buf_deinit(&b);
+    if (!text.p) return err_nomem(x->err, "chat messages");
+    *arguments = (Json){.type = JSON_STRING, .key = arguments->key, .text = text};
     return true;
+}
+
+static bool adapt_arguments(Adapt *x, Json *arguments) {
+    const ChatCaps *c = x->caps;
+    if (arguments->type == JSON_STRING && c->tool_objects) arguments_as_object(x, arguments);
+    bool to_text = arguments->type == JSON_OBJECT && !c->tool_objects && c->tool_strings;
+    return !to_text || arguments_as_text(x, arguments);
 }
 
 static Json *member(Json *object, const char *name) {

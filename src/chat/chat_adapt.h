@@ -10,8 +10,8 @@
 
 #include "chat/chat_priv.h"
 
-void chat_adapt_probe(
-    ChatTemplate *t); /* fills t->caps; failures of the template are findings, not errors */
+/* Fills t->caps. A template that fails is a finding; only running out of memory is an error. */
+bool chat_adapt_probe(ChatTemplate *t, Err *err) MUST_CHECK;
 /* *out is messages itself where nothing had to change; new nodes are made in a. */
 bool chat_adapt_messages(const ChatCaps *caps, const Json *messages, Arena *a, const Json **out,
                          Err *err) MUST_CHECK;

@@ -128,7 +128,7 @@ bool chat_template_open(const ChatSource *src, ChatTemplate **out, Err *err) {
     for (size_t i = 0; i < src->n_tokens; i++)
         if (!token_add(t, src->tokens[i].name, src->tokens[i].text, err)) goto done;
     if (!open_entries(t, src, config, err)) goto done;
-    chat_adapt_probe(t);
+    if (!chat_adapt_probe(t, err)) goto done;
     ok = true;
     *out = t;
 done:
