@@ -23,16 +23,23 @@ bool added_push(Added *a, AddedToken t, Err *err) {
     return map_put(&a->by_text, t.text, a->n - 1) || err_nomem(err, "added tokens");
 }
 
-static bool build(Added *a, bool normalized, Trie *trie, bool *any, Err *err) {
+typedef enum Pass { PASS_PLAIN, PASS_NORMALIZED, PASS_SPELLED } Pass;
+
+static bool takes_part(const AddedToken *t, Pass pass) {
+    if (pass == PASS_PLAIN) return !t->normalized && t->pattern.n > 0;
+    return t->normalized &&
+           (pass == PASS_NORMALIZED ? t->pattern.n > 0 : t->special && t->text.n > 0);
+}
+
+static bool build(Added *a, Pass pass, Trie *trie, bool *any, Err *err) {
     Str *keys = mem_resize_array(NULL, a->n ? a->n : 1, sizeof *keys);
     uint32_t *values = mem_resize_array(NULL, a->n ? a->n : 1, sizeof *values);
     bool ok = keys && values;
     size_t n = 0;
     for (size_t i = 0; ok && i < a->n; i++) {
-        if (a->tokens[i].normalized != normalized || a->tokens[i].pattern.n == 0) continue;
-        keys[n] = a->tokens[i].pattern;
+        if (!takes_part(&a->tokens[i], pass)) continue;
+        keys[n] = pass == PASS_SPELLED ? a->tokens[i].text : a->tokens[i].pattern;
         values[n++] = (uint32_t)i;
-        if (normalized && a->tokens[i].special) a->has_normalized_special = true;
     }
     *any = n > 0;
     ok = ok ? trie_build(trie, keys, values, n, err) : err_nomem(err, "added tokens");
@@ -60,8 +67,9 @@ bool added_finish(Added *a, Err *err) {
     for (size_t i = 0; ok && i < a->n; i++) a->by_id[i] = sorted[i].index;
     mem_free(sorted);
     if (!ok) return err_nomem(err, "added tokens");
-    return build(a, false, &a->plain, &a->has_plain, err) &&
-           build(a, true, &a->normalized, &a->has_normalized, err);
+    return build(a, PASS_PLAIN, &a->plain, &a->has_plain, err) &&
+           build(a, PASS_NORMALIZED, &a->normalized, &a->has_normalized, err) &&
+           build(a, PASS_SPELLED, &a->spelled, &a->has_normalized_special, err);
 }
 
 void added_deinit(Added *a) {
@@ -70,6 +78,7 @@ void added_deinit(Added *a) {
     map_deinit(&a->by_text);
     trie_deinit(&a->plain);
     trie_deinit(&a->normalized);
+    trie_deinit(&a->spelled);
     *a = (Added){0};
 }
 
@@ -189,7 +198,7 @@ static const AddedToken *match_at(const Added *a, const Trie *trie, Str s, size_
 
 void added_split(const Added *a, bool normalized, Str s, const TextOrigin *origins,
                  size_t n_origins, bool specials_only, SegmentList *out) {
-    const Trie *trie = normalized ? &a->normalized : &a->plain;
+    const Trie *trie = specials_only ? &a->spelled : normalized ? &a->normalized : &a->plain;
     Origins o = {origins, n_origins, 0};
     size_t done = 0;
     if (normalized ? !a->has_normalized : !a->has_plain) {

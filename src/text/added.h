@@ -20,12 +20,14 @@ typedef struct Added {
     AddedToken *tokens; /* in order of addition */
     size_t n, cap;
     Map by_text;
-    Trie plain, normalized;   /* values: index into tokens */
-    uint32_t *by_id;          /* n indices, sorted by id */
+    Trie spelled;           /* normalized specials by their text: for texts that two hands wrote */
+    Trie plain, normalized; /* values: index into tokens */
+    uint32_t *by_id;        /* n indices, sorted by id */
     bool has_plain, has_normalized, has_normalized_special;
 } Added;
 
-typedef struct Segment { /* bytes from..to of a text; a token, or text to go on with (id == TOK_NONE) */
+typedef struct
+    Segment { /* bytes from..to of a text; a token, or text to go on with (id == TOK_NONE) */
     uint32_t from, to, id;
 } Segment;
 
@@ -35,18 +37,20 @@ typedef struct SegmentList {
     bool failed;
 } SegmentList;
 
-typedef struct TextOrigin { /* who wrote the bytes up to `to` (and from where the one before ends) */
+typedef struct
+    TextOrigin { /* who wrote the bytes up to `to` (and from where the one before ends) */
     uint32_t to;
     bool parse_special;
 } TextOrigin;
 
-bool added_push(Added *a, AddedToken t, Err *err) MUST_CHECK; /* the same text again replaces the earlier entry */
-bool added_finish(Added *a, Err *err) MUST_CHECK;             /* patterns are set */
+bool added_push(Added *a, AddedToken t,
+                Err *err) MUST_CHECK; /* the same text again replaces the earlier entry */
+bool added_finish(Added *a, Err *err) MUST_CHECK; /* patterns are set */
 void added_deinit(Added *a);
 const AddedToken *added_by_id(const Added *a, uint32_t id); /* NULL if it is none */
 /* Cuts text at the tokens of one pass. The origins cover it. specials_only: of a mixed text, only what the template wrote. */
-void added_split(const Added *a, bool normalized, Str text, const TextOrigin *origins, size_t n_origins, bool specials_only,
-                 SegmentList *out);
+void added_split(const Added *a, bool normalized, Str text, const TextOrigin *origins,
+                 size_t n_origins, bool specials_only, SegmentList *out);
 void segments_deinit(SegmentList *l);
 
 #endif

@@ -5,10 +5,10 @@ enum { MAX_DEPTH = 32, MAX_ITEMS = 65536 };
 static bool push(PostList *l, PostItem item, Err *err) {
     if (l->n == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 8;
-        PostItem *p = cap <= MAX_ITEMS ? mem_resize_array(l->p, cap, sizeof *p) : NULL;
-        if (!p)
-            return err_set(err, ERR_LIMIT,
-                           "post-processor has more than %d parts, or memory ran out", MAX_ITEMS);
+        if (cap > MAX_ITEMS)
+            return err_set(err, ERR_LIMIT, "post-processor has more than %d parts", MAX_ITEMS);
+        PostItem *p = mem_resize_array(l->p, cap, sizeof *p);
+        if (!p) return err_nomem(err, "post-processor");
         l->p = p;
         l->cap = cap;
     }
