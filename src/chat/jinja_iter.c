@@ -154,12 +154,13 @@ bool jiter_next(JRun *r, JIter *it, JVal *out, bool *done) {
     *done = it->ended;
     if (it->ended) return true;
     if (!jrun_spend(r, 1)) return false;
-    if (!it->next(r, it, out, done)) {
-        it->ended = true;
-        return false;
-    }
-    it->ended = *done;
-    return true;
+    if (r->depth >= JRUN_MAX_DEPTH) /* iterators over iterators */
+        return jrun_fail(r, JEXC_LIMIT, "iterators are nested too deeply");
+    r->depth++;
+    bool ok = it->next(r, it, out, done);
+    r->depth--;
+    it->ended = !ok || *done;
+    return ok;
 }
 
 bool jiter_list(JRun *r, JVal v, JList **out) {

@@ -32,7 +32,7 @@ typedef enum JExc {
 
 enum {
     JRUN_BYTES_PER_OP = 64,   /* allocating or copying this much costs one operation */
-    JRUN_MAX_DEPTH = 4000,    /* nested evaluations of expressions and statements */
+    JRUN_MAX_DEPTH = 2500,    /* nested evaluations; about a megabyte of stack */
     JRUN_MAX_DATA_DEPTH = 900 /* nesting of a value that is printed, compared or hashed */
 };
 

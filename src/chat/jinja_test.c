@@ -201,6 +201,12 @@ static void hostile_templates_end_within_the_budget(void **state) {
         "{% for i in range(1000) %}{{ 7 ** 5000 }}{% endfor %}",
         "{{ [1] | batch(10 ** 9, 'x') | list }}",
         "{{ strftime_now('%999999Y') }}",
+        "{% set n = namespace(g=[1]) %}{% for i in range(15000) %}{% set n.g = n.g | select %}{% "
+        "endfor %}{{ n.g | list }}",
+        "{% macro m(x) %}{% if x %}{% for y in [1] %}{% set z %}{{ [[[m(x)]]] }}{% endset %}{% "
+        "endfor %}{% endif %}{% endmacro %}{{ m(1) }}",
+        "{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}",
+        "{% block b %}{{ self.b() }}{% endblock %}",
     };
     static const char *const repeats[][3] = {
         {"{{ ", "(", "1"},          {"{{ ", "[", "1"},
