@@ -34,7 +34,7 @@ bool sampler_init(Sampler *s, const SampleParams *params, const SampleVocab *voc
     if (!params_check(params, vocab->n_vocab, err)) return false;
     params_fix_seed(&s->params);
     if (!copy_bias(s, err) ||
-        !history_init(&s->history, params, n_ctx, SAMPLER_ROLLBACK_MAX, err)) {
+        !history_setup(&s->history, params, n_ctx, SAMPLER_ROLLBACK_MAX, err)) {
         sampler_deinit(s);
         return false;
     }

@@ -37,7 +37,7 @@ static bool copy_breakers(History *h, const SampleParams *p, Err *err) {
     return buf_check(&h->breakers, "DRY sequence breakers", err);
 }
 
-bool history_init(History *h, const SampleParams *p, size_t n_ctx, size_t n_drop, Err *err) {
+bool history_setup(History *h, const SampleParams *p, size_t n_ctx, size_t n_drop, Err *err) {
     *h = (History){0};
     size_t repeat = repeat_active(p) ? window(p->repeat_last_n, n_ctx) : 0;
     size_t dry = dry_active(p) ? window(p->dry_penalty_last_n, n_ctx) : 0;

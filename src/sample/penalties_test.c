@@ -108,7 +108,7 @@ static void check(int32_t last_n, int32_t dry_last_n, uint32_t n_tokens, size_t 
     SampleWork w;
     static Told t;
     t.n = 0;
-    assert_true(history_init(&h, &p, 400, 16, &err) && sample_work_init(&w, VOCAB, &err));
+    assert_true(history_setup(&h, &p, 400, 16, &err) && sample_work_init(&w, VOCAB, &err));
     for (size_t i = 0; i < n_steps; i++) {
         uint32_t token = rng_u32(1, n_tokens, i, 0) % n_tokens;
         if (n_tokens > 11 && i % 3) token += 11 < VOCAB - n_tokens ? 11 : 0;
@@ -142,7 +142,7 @@ static void test_off_remembers_nothing(void **state) {
     SampleParams p = params_server();
     History h;
     assert_false(penalties_active(&p));
-    assert_true(history_init(&h, &p, 1000000, 16, &err));
+    assert_true(history_setup(&h, &p, 1000000, 16, &err));
     history_push(&h, &vocab, 3);
     assert_int_equal(h.n, 0);
     history_drop(&h, 1);
@@ -159,7 +159,7 @@ static void test_long_run_stays_finite(void **state) {
     History h;
     SampleWork w;
     float x[VOCAB] = {0};
-    assert_true(history_init(&h, &p, 5000, 16, &err) && sample_work_init(&w, VOCAB, &err));
+    assert_true(history_setup(&h, &p, 5000, 16, &err) && sample_work_init(&w, VOCAB, &err));
     for (int i = 0; i < 5000; i++) history_push(&h, &vocab, 30);
     penalties_apply(&p, &h, &w, x);
     assert_true(isfinite(x[30]) && x[30] < -1e29f && x[31] == 0);
