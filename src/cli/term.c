@@ -9,11 +9,15 @@
 #include "cli/out.h"
 
 static _Atomic(mlxcel_request *) watched;
-static volatile sig_atomic_t n_interrupts;
+static volatile sig_atomic_t n_interrupts, holding;
 
 static void on_interrupt(int sig) {
     (void)sig;
     mlxcel_request *r = watched;
+    if (holding) {
+        n_interrupts++;
+        return;
+    }
     if (n_interrupts++ > 0 || !r) _exit(CLI_INTERRUPTED);
     mlxcel_request_cancel(r);
 }
@@ -41,5 +45,6 @@ bool term_colors(void) {
 }
 
 void interrupt_watch(mlxcel_request *request) { watched = request; }
+void interrupt_hold(bool on) { holding = on; }
 bool interrupted(void) { return n_interrupts > 0; }
 void interrupt_clear(void) { n_interrupts = 0; }

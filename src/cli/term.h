@@ -15,6 +15,7 @@ bool term_stderr(void);
 bool term_colors(void); /* stdout is a terminal that shows them; NO_COLOR, TERM=dumb and CLICOLOR_FORCE are heard */
 
 void interrupt_watch(mlxcel_request *request);
+void interrupt_hold(bool on); /* on: Ctrl-C is only noted (a prompt waits for input) */
 bool interrupted(void);      /* since interrupt_clear */
 void interrupt_clear(void);
 
