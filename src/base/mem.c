@@ -1,5 +1,7 @@
 #include "base/mem.h"
 
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,23 +35,79 @@ void *mem_resize_array(void *p, size_t n, size_t size) {
 
 void mem_free(void *p) { free(p); }
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, PAGE_BYTES = 4096 };
+/* Requests below CARVE_MAX are cut from shared chunks: a hundred weights of a few hundred KiB would waste most of their huge
+ * pages if each began one of its own. Above it, rounding up wastes a few percent at most. */
+static const size_t CHUNK_BYTES = (size_t)64 << 20, CARVE_MAX = (size_t)32 << 20;
 
 /* mmap gives zeroed pages lazily; over-mapped and trimmed so that 2 MiB pages can back all of it. */
-void *mem_alloc_pages(size_t bytes) {
-    if (!alloc_allowed() || bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE) return NULL;
-    size_t n = size_align(bytes ? bytes : 1, HUGE_PAGE);
-    char *p = mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static char *map_aligned(size_t n, size_t align) {
+    char *p = mmap(NULL, n + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    char *q = (char *)size_align((size_t)p, HUGE_PAGE);
+    char *q = (char *)size_align((size_t)p, align);
     if (q > p) munmap(p, (size_t)(q - p));
-    if (q + n < p + n + HUGE_PAGE) munmap(q + n, (size_t)(p + HUGE_PAGE - q));
+    munmap(q + n, (size_t)(p + align - q));
     madvise(q, n, MADV_HUGEPAGE);
     return q;
 }
 
+/* At the start of a chunk, which is aligned to its size: any piece finds it by its address. Pieces are never handed out
+ * twice, so what comes out is zero; a chunk goes when its last piece does. */
+typedef struct Chunk {
+    size_t used, n_live;
+} Chunk;
+
+static pthread_mutex_t chunk_lock = PTHREAD_MUTEX_INITIALIZER;
+static Chunk *chunk_now; /* the one that pieces are cut from */
+
+static void chunk_drop(Chunk *c) {
+    if (c && c->n_live == 0) munmap(c, CHUNK_BYTES);
+}
+
+static void *carve(size_t bytes) {
+    size_t n = size_align(bytes ? bytes : 1, PAGE_BYTES);
+    void *p = NULL;
+    pthread_mutex_lock(&chunk_lock);
+    if (!chunk_now || chunk_now->used + n > CHUNK_BYTES) {
+        Chunk *fresh = (Chunk *)(void *)map_aligned(CHUNK_BYTES, CHUNK_BYTES);
+        if (fresh) {
+            chunk_drop(chunk_now);
+            chunk_now = fresh;
+            fresh->used = PAGE_BYTES;
+        }
+    }
+    if (chunk_now && chunk_now->used + n <= CHUNK_BYTES) {
+        p = (char *)chunk_now + chunk_now->used;
+        chunk_now->used += n;
+        chunk_now->n_live++;
+    }
+    pthread_mutex_unlock(&chunk_lock);
+    return p;
+}
+
+static void carve_free(void *p, size_t bytes) {
+    Chunk *c = (Chunk *)(void *)((uintptr_t)p & ~(uintptr_t)(CHUNK_BYTES - 1));
+    madvise(p, size_align(bytes ? bytes : 1, PAGE_BYTES), MADV_DONTNEED);
+    pthread_mutex_lock(&chunk_lock);
+    if (--c->n_live == 0) {
+        if (c == chunk_now) chunk_now = NULL;
+        chunk_drop(c);
+    }
+    pthread_mutex_unlock(&chunk_lock);
+}
+
+void *mem_alloc_pages(size_t bytes) {
+    if (!alloc_allowed() || bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE) return NULL;
+    return bytes < CARVE_MAX ? carve(bytes) : map_aligned(size_align(bytes, HUGE_PAGE), HUGE_PAGE);
+}
+
 void mem_free_pages(void *p, size_t bytes) {
-    if (p) munmap(p, size_align(bytes ? bytes : 1, HUGE_PAGE));
+    if (!p) return;
+    if (bytes < CARVE_MAX) {
+        carve_free(p, bytes);
+    } else {
+        munmap(p, size_align(bytes, HUGE_PAGE));
+    }
 }
 
 void mem_guard_begin(void) {

@@ -21,6 +21,31 @@ static void sizes_are_checked(void **state) {
     assert_null(mem_alloc_pages(SIZE_MAX - 5));
 }
 
+/* Small requests share huge pages; they are zero and apart from each other, also after others were freed. */
+static void pages_are_zeroed_and_shared(void **state) {
+    (void)state;
+    enum { N = 300, BYTES = 300000 };
+    unsigned char *p[N];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++) {
+            p[i] = mem_alloc_pages(BYTES);
+            assert_non_null(p[i]);
+            assert_int_equal((uintptr_t)p[i] % 4096, 0);
+            for (size_t k = 0; k < BYTES; k += 1000) assert_int_equal(p[i][k], 0);
+            memset(p[i], i + 1, BYTES);
+        }
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(p[i][0], (unsigned char)(i + 1));
+            assert_int_equal(p[i][BYTES - 1], (unsigned char)(i + 1));
+            mem_free_pages(p[i], BYTES);
+        }
+    }
+    uintptr_t a = (uintptr_t)mem_alloc_pages(5000), b = (uintptr_t)mem_alloc_pages(5000);
+    assert_true((a > b ? a - b : b - a) < 65536);
+    mem_free_pages((void *)a, 5000);
+    mem_free_pages((void *)b, 5000);
+}
+
 static void arena_is_zeroed_aligned_and_capped(void **state) {
     (void)state;
     Arena a = {.max_bytes = 10000};
@@ -116,7 +141,7 @@ static void guard_counts_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(sizes_are_checked), cmocka_unit_test(pages_are_zeroed_and_shared),
         cmocka_unit_test(arena_is_zeroed_aligned_and_capped),
         cmocka_unit_test(buf_stops_at_its_maximum),
         cmocka_unit_test(buf_reports_exhausted_memory),
