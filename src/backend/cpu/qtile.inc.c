@@ -7,6 +7,7 @@
 #include "backend/cpu/qkern.h"
 #include "base/fp.h"
 
+enum { Q_AHEAD = 4096 };
 #define Q_ROWS(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
 
 /* Codes of columns 4q..4q+3 of a unit. */
@@ -103,6 +104,10 @@ INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int
             left = upg;
         }
         left--;
+        /* With more rows than memory waits for, the hardware no longer runs far enough ahead by itself (measured: 123
+         * instead of 163 GMAC/s at 8 rows from memory); with fewer, asking makes it worse. */
+        if (R >= 4)
+            for (int z = 0; z < bits * CODE_VEC + CODE_VEC; z += CODE_VEC) __builtin_prefetch(p + Q_AHEAD + z, 0, 2);
         Q_ROWS(Q_INIT)
         Q_COLS(0) Q_COLS(1) Q_COLS(2) Q_COLS(3)
         if (halves) {
