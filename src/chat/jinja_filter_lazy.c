@@ -207,7 +207,8 @@ static bool batch_fill(JRun *r, Lazy *z, JList *l) {
     JVal fill = z->call.v[1], count = z->call.v[0], room;
     bool less;
     if (fill.type == J_MISSING || fill.type == J_NONE) return true;
-    if (!jval_compare(r, JCMP_LT, jval_int((int64_t)l->n), count, &less) || !less) return !r->exc;
+    if (!jval_compare(r, JCMP_LT, jval_int((int64_t)l->n), count, &less)) return false;
+    if (!less) return true;
     if (!jval_is_int(count)) return jrun_fail(r, JEXC_TYPE, "batch: the count must be an integer");
     if (!jint_sub(r, count, jval_int((int64_t)l->n), &room)) return false;
     for (int64_t n = jint_clamp(room); n > 0; n--)

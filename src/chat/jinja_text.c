@@ -61,12 +61,26 @@ static void fold_put(Buf *b, uint32_t cp) {
     }
 }
 
-static void swap_put(Buf *b, uint32_t cp) {
-    uint32_t to[3] = {cp};
-    size_t n = unicode_is_upper(cp)   ? unicode_lower(cp, to)
-               : unicode_is_lower(cp) ? unicode_upper(cp, to)
-                                      : 1;
-    for (size_t i = 0; i < n; i++) buf_put_utf8(b, to[i]);
+/* Upper case letters take what the lowered whole has in their place: a final sigma depends on its neighbours. */
+static void swap_all(Buf *b, Str s) {
+    Buf lowered = {.max = b->max};
+    size_t at = 0, low = 0;
+    uint32_t to[3];
+    unicode_put_lower(&lowered, s);
+    while (at < s.n && !lowered.failed) {
+        uint32_t cp = jstr_next(s, &at);
+        size_t n = unicode_lower(cp, to), from = low;
+        while (n-- && low < lowered.n) jstr_next(buf_str(&lowered), &low);
+        if (unicode_is_upper(cp)) {
+            buf_put(b, str_slice(buf_str(&lowered), from, low));
+            continue;
+        }
+        to[0] = cp;
+        n = unicode_is_lower(cp) ? unicode_upper(cp, to) : 1;
+        for (size_t i = 0; i < n; i++) buf_put_utf8(b, to[i]);
+    }
+    b->failed |= lowered.failed;
+    buf_deinit(&lowered);
 }
 
 bool jtext_case(JRun *r, JStr *s, JCase kind, JVal *out) {
@@ -88,7 +102,7 @@ bool jtext_case(JRun *r, JStr *s, JCase kind, JVal *out) {
         unicode_put_capitalized(&b, s->s);
         break;
     case JCASE_SWAP:
-        while (at < s->s.n) swap_put(&b, jstr_next(s->s, &at));
+        swap_all(&b, s->s);
         break;
     case JCASE_FOLD:
         while (at < s->s.n) fold_put(&b, jstr_next(s->s, &at));

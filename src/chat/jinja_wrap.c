@@ -1,5 +1,6 @@
 #include "chat/jinja_wrap.h"
 
+#include "base/unicode.h"
 #include "chat/jinja_text.h"
 
 /* A piece of text that is not broken inside: a word, a run of blanks, or part of a word up to a hyphen. */
@@ -41,37 +42,27 @@ static uint32_t cp_before(JStr *s, size_t at) {
     return at > 0 ? jstr_prev(s->s, &(size_t){at}) : 0;
 }
 
-static bool word_letter(uint32_t cp) {
-    return cp && jtext_is_word(cp) && !(cp >= '0' && cp <= '9') && cp != '_' ? true : cp == '_';
+static bool word_letter(uint32_t cp) { /* [^\d\W] */
+    bool digit = cp < 0x80 ? cp >= '0' && cp <= '9' : unicode_is_decimal(cp);
+    return cp && jtext_is_word(cp) && !digit;
 }
+
 static bool word_punct(uint32_t cp) {
     return cp && (jtext_is_word(cp) || cp == '!' || cp == '"' || cp == '\'' || cp == '&' ||
                   cp == '.' || cp == ',' || cp == '?');
 }
 
-/* Is there a break behind the hyphen that ends at `at`, as in "well-known" (letters on both sides)? */
-static bool hyphen_break(JStr *s, size_t word, size_t at) {
-    size_t hyphen = at - 1;
-    if (!word_letter(cp_at(s, at))) return false;
-    size_t two = at;
-    jstr_next(s->s, &two);
-    uint32_t second = cp_at(s, two);
-    if (second == '-') { /* "x-y-": the second hyphen must be followed by a letter */
-        size_t three = two + 1;
-        if (!word_letter(cp_at(s, three))) return false;
-    } else if (!word_letter(second)) {
-        return false;
-    }
-    if (hyphen <= word) return false;
-    size_t b1 = hyphen;
-    uint32_t before = jstr_prev(s->s, &b1);
-    if (!word_letter(before) || b1 <= word) return false;
-    uint32_t before2 = cp_before(s, b1);
-    if (before2 == '-') { /* "a-b-": the letter stands alone between hyphens */
-        size_t b2 = b1 - 1;
-        return b2 > word && word_letter(cp_before(s, b2));
-    }
-    return word_letter(before2);
+/* Is there a break behind the hyphen that ends at `at`, as in "well-known"? Two letters, or letter-hyphen-letter, must
+ * stand before it and a letter, perhaps a hyphen, and a letter behind. What stands before may belong to the piece before. */
+static bool hyphen_break(JStr *s, size_t start, size_t at) {
+    size_t before = at - 1, behind = at;
+    if (before <= start || !word_letter(cp_at(s, at))) return false;
+    jstr_next(s->s, &behind);
+    if (cp_at(s, behind) == '-') behind++;
+    if (!word_letter(cp_at(s, behind)) || !word_letter(jstr_prev(s->s, &before))) return false;
+    uint32_t second = cp_before(s, before);
+    if (second == '-') second = cp_before(s, before - 1);
+    return word_letter(second);
 }
 
 static size_t em_dash(JStr *s,
