@@ -9,6 +9,15 @@
 
 #include "arch/weights.h"
 
+typedef struct MoeSpec { /* n_experts 0: the layer is dense */
+    uint32_t n_experts, k, width;
+    RouteFn fn;
+    bool normalize;
+    float scale;
+    uint32_t shared_width; /* 0: no shared experts */
+    bool shared_switch;    /* their result times a sigmoid of the row */
+} MoeSpec;
+
 typedef struct LayerSpec { /* filled by decoder defaults, then by the family's layer() */
     uint32_t n_heads, n_kv_heads, head_dim, v_dim;
     uint32_t window;            /* 0: none */
@@ -23,6 +32,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     Act act;
     bool gated;
     float residual_scale;
+    MoeSpec moe;
 } LayerSpec;
 
 typedef struct Arch Arch;
@@ -52,6 +62,7 @@ struct Arch {
     const char *const *ignored;       /* tensors that may lie unused, globs; NULL: none */
     uint32_t head_dim;                /* when the config does not say; 0: hidden / heads */
     double rope_theta;                /* likewise; 0: 10000 */
+    bool no_dense;                    /* no layer need have a dense feed-forward: intermediate_size may be absent */
     bool gguf_unpermute;              /* GGUF files of this architecture have permuted q and k rows */
     bool (*adjust)(Decoder *d, Err *err);                    /* shared deltas; NULL: none */
     bool (*layer)(const Decoder *d, int i, LayerSpec *l, Err *err); /* per-layer deltas; NULL: none */
@@ -75,6 +86,9 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
 bool act_parse(Str name, Act *out, Err *err) MUST_CHECK;
 /* Whether layer i is of the named kind by config's layer_types; without that list: fallback. ERR_INPUT on a bad list. */
 bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out, Err *err) MUST_CHECK;
+
+/* num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob under their usual names, into l->moe. */
+bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out, Err *err) MUST_CHECK;
 
 /* rope_config.c: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config section. */
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta, RopeSpec *out, Err *err) MUST_CHECK;

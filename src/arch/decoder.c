@@ -4,9 +4,10 @@
 
 #include "arch/arch.h"
 #include "block/attn.h"
-#include "block/ffn.h"
+#include "block/moe.h"
 
-enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 20, MAX_HEADS = 1024, MAX_HEAD_DIM = 1024 };
+enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 20, MAX_HEADS = 1024, MAX_HEAD_DIM = 1024, MAX_EXPERTS = 4096,
+       MAX_CHOSEN = 64 };
 
 bool act_parse(Str name, Act *out, Err *err) {
     static const struct { const char *name; Act act; } ACTS[] = {
@@ -53,7 +54,7 @@ static bool layer_defaults(Decoder *d, Err *err) {
                        l->n_heads);
     if (!read_u32(c, "head_dim", head_dim ? head_dim : 1, MAX_HEAD_DIM, &l->head_dim, err)) return false;
     l->v_dim = l->head_dim;
-    if (!read_u32(c, "intermediate_size", CONFIG_REQUIRED, MAX_WIDTH, &l->ffn_width, err)) return false;
+    if (!read_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED, MAX_WIDTH, &l->ffn_width, err)) return false;
     if (!config_str(c, "hidden_act|hidden_activation", "silu", &act, err) || !act_parse(act, &l->act, err)) return false;
     l->gated = true;
     l->rope = true;
@@ -139,8 +140,57 @@ static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
     return p;
 }
 
+static WeightId take_experts(Decoder *d, Role role, int i, uint32_t n_experts, uint32_t n, uint32_t k) {
+    int32_t source = weights_take_experts(d->weights, role, i, n_experts, n, k);
+    if (source < 0) return W_NONE;
+    return prog_weight(d->b, WEIGHT_MATRIX, n_experts * n, k, source, weights_get(d->weights, source)->name);
+}
+
+static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
+    const MoeSpec *m = &l->moe;
+    MoeBlock p = {
+        .route = {.fn = m->fn, .normalize = m->normalize, .n_experts = m->n_experts, .k = m->k, .scale = m->scale},
+        .width = m->width, .hidden = d->hidden, .act = l->act,
+        .router_bias = W_NONE, .select_bias = W_NONE, .shared = m->shared_width > 0, .shared_gate = W_NONE,
+    };
+    p.router = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_ROUTER, .n = m->n_experts, .k = d->hidden}, 1);
+    p.gate = take_experts(d, ROLE_EXPERT_GATE, i, m->n_experts, m->width, d->hidden);
+    p.up = take_experts(d, ROLE_EXPERT_UP, i, m->n_experts, m->width, d->hidden);
+    p.down = take_experts(d, ROLE_EXPERT_DOWN, i, m->n_experts, d->hidden, m->width);
+    if (!p.shared) return p;
+    const TakePart in[2] = {{.role = ROLE_SHARED_GATE, .n = m->shared_width, .k = d->hidden},
+                            {.role = ROLE_SHARED_UP, .n = m->shared_width, .k = d->hidden}};
+    p.shared_ffn = (FfnBlock){.width = m->shared_width, .gated = true, .act = l->act, .in_bias = W_NONE, .down_bias = W_NONE};
+    p.shared_ffn.in = take(d, WEIGHT_MATRIX, i, ".weight", in, 2);
+    p.shared_ffn.down =
+        take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_SHARED_DOWN, .n = d->hidden, .k = m->shared_width}, 1);
+    if (m->shared_switch)
+        p.shared_gate = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_SHARED_SWITCH, .n = 1, .k = d->hidden}, 1);
+    return p;
+}
+
+bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out, Err *err) {
+    const Config *c = d->config;
+    *out = (MoeSpec){.fn = ROUTE_SOFTMAX, .scale = 1};
+    if (!read_u32(c, "num_experts|num_local_experts", CONFIG_REQUIRED, MAX_EXPERTS, &out->n_experts, err)) return false;
+    if (!read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, MAX_CHOSEN, &out->k, err)) return false;
+    if (out->k > out->n_experts)
+        return err_set(err, ERR_INPUT, "num_experts_per_tok is %u of %u experts", out->k, out->n_experts);
+    if (!read_u32(c, width_key, CONFIG_REQUIRED, MAX_WIDTH, &out->width, err)) return false;
+    return config_bool(c, "norm_topk_prob", normalize, &out->normalize, err);
+}
+
 static Val norm(Decoder *d, Val x, Role role, int i) {
     return prog_rms_norm(d->b, x, take_vector(d, role, i, ".weight", d->hidden), 0, d->eps, d->norm_add);
+}
+
+static Val feed_forward(Decoder *d, const LayerSpec *l, Val h, int i) {
+    if (l->moe.n_experts) {
+        MoeBlock moe = moe_block(d, l, i);
+        return block_moe(d->b, &moe, h, i);
+    }
+    FfnBlock ffn = ffn_block(d, l, i);
+    return block_ffn(d->b, &ffn, h, i);
 }
 
 static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
@@ -151,9 +201,8 @@ static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
     if (l->post_norms) h = norm(d, h, ROLE_POST_ATTN_NORM, i);
     x = prog_add(b, x, h, l->residual_scale);
     prog_probe(b, x, "layers.%d.mid", i);
-    FfnBlock ffn = ffn_block(d, l, i);
     h = prog_probe(b, norm(d, x, ROLE_FFN_NORM, i), "layers.%d.ffn.in", i);
-    h = block_ffn(b, &ffn, h, i);
+    h = feed_forward(d, l, h, i);
     if (l->post_norms) h = norm(d, h, ROLE_POST_FFN_NORM, i);
     x = prog_add(b, x, h, l->residual_scale);
     return prog_probe(b, x, "layers.%d.out", i);

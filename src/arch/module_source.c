@@ -67,13 +67,14 @@ static bool fetch_bytes(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes
     return checkpoint_read(f->ck, f->part[part], from, out, n_bytes, err);
 }
 
-static bool shape_fits(const CkptTensor *ct, bool vector, uint32_t n, uint32_t k, Err *err) {
+static bool shape_fits(const CkptTensor *ct, bool vector, uint32_t n_stack, uint32_t n, uint32_t k, Err *err) {
     /* Unused GGUF dimensions are 1. */
     int dims = ct->n_dims;
     uint64_t shape[CKPT_MAX_DIMS] = {0};
     memcpy(shape, ct->shape, sizeof shape);
     const uint64_t *s = shape;
     while (dims > (vector ? 1 : 2) && s[0] == 1) s++, dims--;
+    if (n_stack > 1 && ct->n_dims == 3 && ct->shape[0] == n_stack && ct->shape[1] == n / n_stack && ct->shape[2] == k) return true;
     if (vector ? dims == 1 && s[0] == k : dims == 2 && s[0] == n && s[1] == k) return true;
     char got[96];
     ckpt_shape_text(ct, got, sizeof got);
@@ -307,7 +308,8 @@ static bool is_plain(const CkptTensor *ct, Err *err) {
     return info->is_float || info->is_blocked || unsupported(ct, "floats and GGUF block types are accepted", err);
 }
 
-bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t n, uint32_t k, WeightSource *out, Err *err) {
+bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t n_stack, uint32_t n, uint32_t k, WeightSource *out,
+                      Err *err) {
     const CkptTensor *w = modsource_weight(f->ck, module);
     Module mod;
     if (!w) return err_set(err, ERR_CORRUPT, "tensor " STR_F ".weight is missing", STR_A(module));
@@ -316,7 +318,7 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
     QFormat format = mod.m.format;
     if (format == QFORMAT_ROWS && !is_plain(w, err)) return false;
     bool unpacked = format == QFORMAT_ROWS || format == QFORMAT_FP8 || format == QFORMAT_CT_INT;
-    if (unpacked && !shape_fits(w, false, n, k, err)) return false;
+    if (unpacked && !shape_fits(w, false, n_stack, n, k, err)) return false;
     if (!parts_add(&mod, err) || !settings_add(&mod, err) || !source_fill(&mod, n, k, out, err)) return false;
     mark(f, w);
     if (format != QFORMAT_ROWS) mark_sides(f, module);
@@ -327,7 +329,7 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
 bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, bool upright, WeightSource *out, Err *err) {
     Module mod;
     const uint64_t shape[2] = {upright ? k : 1, upright ? 1 : k};
-    if (!is_plain(ct, err) || !shape_fits(ct, true, 1, k, err)) return false;
+    if (!is_plain(ct, err) || !shape_fits(ct, true, 1, 1, k, err)) return false;
     if (!module_init(&mod, f, STR_NONE, ct, (uint32_t)shape[0], (uint32_t)shape[1], err)) return false;
     mod.fetch->part[QPART_WEIGHT] = ct;
     mod.m.part[QPART_WEIGHT] = qpart_of(ct->dtype, 2, shape, NULL, ct->n_bytes);

@@ -27,8 +27,9 @@ typedef struct ModuleFinder {
 
 /* The tensor that holds the module's matrix, under whichever name; NULL if there is none. */
 const CkptTensor *modsource_weight(const Checkpoint *ck, Str module);
-/* The matrix [n, k] of a module; is_table: it is an embedding. */
-bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t n, uint32_t k, WeightSource *out,
+/* The matrix [n, k] of a module; is_table: it is an embedding. n_stack above 1: that many matrices in one tensor [n_stack, n /
+ * n_stack, k]. */
+bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t n_stack, uint32_t n, uint32_t k, WeightSource *out,
                       Err *err) MUST_CHECK;
 /* One plain tensor of floats (or GGUF blocks), a vector of k elements; upright: as k rows of one, for a row map. */
 bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, bool upright, WeightSource *out,

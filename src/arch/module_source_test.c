@@ -138,7 +138,7 @@ static void tensors_write(const char *path, const char *tensors) {
 
 static bool take(const Checkpoint *ck, const QuantConfig *q, Arena *a, WeightSource *out, Err *err) {
     const ModuleFinder f = {.ck = ck, .config = q, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
-    if (!modsource_matrix(&f, STR("m.p"), false, 64, 128, out, err)) return false;
+    if (!modsource_matrix(&f, STR("m.p"), false, 1, 64, 128, out, err)) return false;
     for (size_t i = 0; i < ck->n_tensors; i++)
         if (!f.used[i]) fail_msg(STR_F " was not taken", STR_A(ck->tensors[i].name));
     /* The parts can be read. */

@@ -7,4 +7,7 @@
 /* layer(): the window rule of Qwen2 and Qwen3 configs. */
 bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) MUST_CHECK;
 
+/* Which layers have experts: decoder_sparse_step and mlp_only_layers; fills l->moe. */
+bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) MUST_CHECK;
+
 #endif

@@ -6,7 +6,7 @@ bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) {
     bool use, windowed;
     int64_t window, first;
     if (!config_bool(d->config, "use_sliding_window", false, &use, err)) return false;
-    if (!config_int(d->config, "sliding_window", 4096, 1, UINT32_MAX, &window, err)) return false;
+    if (!config_int(d->config, "sliding_window", 4096, 0, UINT32_MAX, &window, err)) return false;
     if (!config_int(d->config, "max_window_layers", 28, 0, INT32_MAX, &first, err)) return false;
     if (!decoder_layer_type(d, i, "sliding_attention", i >= first, &windowed, err)) return false;
     l->window = use && windowed ? (uint32_t)window : 0;

@@ -27,6 +27,14 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_GATE_UP] = {"layers.%d.mlp.gate_up_proj", "blk.%d.ffn_up"},
     [ROLE_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"},
     [ROLE_POST_FFN_NORM] = {NULL, "blk.%d.post_ffw_norm"},
+    [ROLE_ROUTER] = {"layers.%d.mlp.gate", "blk.%d.ffn_gate_inp"},
+    [ROLE_EXPERT_GATE] = {"layers.%d.mlp.experts.%e.gate_proj", "blk.%d.ffn_gate_exps"},
+    [ROLE_EXPERT_UP] = {"layers.%d.mlp.experts.%e.up_proj", "blk.%d.ffn_up_exps"},
+    [ROLE_EXPERT_DOWN] = {"layers.%d.mlp.experts.%e.down_proj", "blk.%d.ffn_down_exps"},
+    [ROLE_SHARED_GATE] = {"layers.%d.mlp.shared_expert.gate_proj", "blk.%d.ffn_gate_shexp"},
+    [ROLE_SHARED_UP] = {"layers.%d.mlp.shared_expert.up_proj", "blk.%d.ffn_up_shexp"},
+    [ROLE_SHARED_DOWN] = {"layers.%d.mlp.shared_expert.down_proj", "blk.%d.ffn_down_shexp"},
+    [ROLE_SHARED_SWITCH] = {"layers.%d.mlp.shared_expert_gate", "blk.%d.ffn_gate_inp_shexp"},
 };
 
 /* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside "model.". */
@@ -55,23 +63,28 @@ static const char *role_pattern(const WeightTable *t, Role role) {
 }
 
 /* The tensor's full name; false where this kind of file has none for the role. */
-static bool role_name(const WeightTable *t, Role role, int layer, const char *suffix, char out[MAX_NAME]) {
-    const char *pattern = role_pattern(t, role);
-    if (!pattern) return false;
-    bool from_root = pattern[0] == '/' || t->ck->kind == CKPT_GGUF;
-    if (pattern[0] == '/') pattern++;
-    Str prefix = from_root ? STR_NONE : t->prefix, p = str_c(pattern), number = STR_NONE;
-    char digits[16];
-    size_t hole = str_find(p, STR("%d"), 0);
-    Str tail = STR_NONE;
-    if (hole != STR_NPOS) {
-        number = (Str){digits, (size_t)snprintf(digits, sizeof digits, "%d", layer)};
-        tail = str_from(p, hole + 2);
-        p.n = hole;
+static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t expert, const char *suffix, char out[MAX_NAME]) {
+    const char *p = role_pattern(t, role);
+    if (!p) return false;
+    bool from_root = p[0] == '/' || t->ck->kind == CKPT_GGUF;
+    size_t n = 0;
+    if (!from_root) {
+        if (t->prefix.n >= MAX_NAME) return false;
+        memcpy(out, t->prefix.p, n = t->prefix.n);
     }
-    int n = snprintf(out, MAX_NAME, "%.*s%.*s%.*s%.*s%s", (int)prefix.n, prefix.n ? prefix.p : "", (int)p.n, p.p, (int)number.n,
-                     number.n ? number.p : "", (int)tail.n, tail.n ? tail.p : "", suffix);
-    return n > 0 && n < MAX_NAME;
+    for (p += p[0] == '/'; *p && n < MAX_NAME - 16; p++) {
+        bool hole = p[0] == '%' && (p[1] == 'd' || p[1] == 'e');
+        if (!hole) out[n++] = *p;
+        else n += (size_t)snprintf(out + n, 16, "%u", *++p == 'd' ? (unsigned)layer : expert);
+    }
+    size_t tail = strlen(suffix);
+    if (*p || n + tail >= MAX_NAME) return false;
+    memcpy(out + n, suffix, tail + 1);
+    return true;
+}
+
+static bool role_name(const WeightTable *t, Role role, int layer, const char *suffix, char out[MAX_NAME]) {
+    return expert_name(t, role, layer, 0, suffix, out);
 }
 
 /* ".weight" stands for a module's matrix, which quantized modules keep under other names. */
@@ -132,7 +145,7 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
         if (!modsource_vector(&t->finder, ct, p->k, unpermute, out, &t->err)) return false;
     } else {
         Str module = str_slice(str_c(name), 0, strlen(name) - strlen(suffix));
-        if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, p->n, p->k, out, &t->err)) return false;
+        if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, 1, p->n, p->k, out, &t->err)) return false;
     }
     if (!unpermute) return true;
     out->row_map = unpermute_map(t->a, out->n, p->head_dim);
@@ -164,6 +177,37 @@ int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suf
     for (int i = 0; i < n_parts; i++)
         if (!part_take(t, kind, layer, suffix, &parts[i], &src[i])) return -1;
     t->weights[t->n_weights] = (ArchWeight){kind, src, n_parts, src[0].name};
+    return (int32_t)t->n_weights++;
+}
+
+static bool experts_take(WeightTable *t, Role role, int layer, uint32_t n_experts, uint32_t n, uint32_t k, WeightSource *src) {
+    char name[MAX_NAME];
+    bool each = t->ck->kind != CKPT_GGUF && strstr(role_pattern(t, role), "%e");
+    for (uint32_t e = 0; each && e < n_experts; e++) {
+        if (!expert_name(t, role, layer, e, "", name)) return err_set(&t->err, ERR_LIMIT, "a tensor name is too long");
+        if (!modsource_matrix(&t->finder, str_c(name), false, 1, n, k, &src[e], &t->err)) return false;
+    }
+    if (each) return true;
+    if (!role_name(t, role, layer, "", name))
+        return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no tensor for role %d", (int)role);
+    if (!modsource_matrix(&t->finder, str_c(name), false, n_experts, n_experts * n, k, &src[0], &t->err)) return false;
+    for (uint32_t e = n_experts; e-- > 0;) {
+        src[e] = src[0];
+        src[e].n = n;
+        src[e].row0 = e * n;
+    }
+    return true;
+}
+
+int32_t weights_take_experts(WeightTable *t, Role role, int layer, uint32_t n_experts, uint32_t n, uint32_t k) {
+    if (t->err.kind) return -1;
+    WeightSource *src = arena_array(t->a, WeightSource, n_experts);
+    if (!src || !table_grow(t)) {
+        err_nomem(&t->err, "weight table");
+        return -1;
+    }
+    if (!experts_take(t, role, layer, n_experts, n, k, src)) return -1;
+    t->weights[t->n_weights] = (ArchWeight){WEIGHT_MATRIX, src, (int)n_experts, src[0].name};
     return (int32_t)t->n_weights++;
 }
 

@@ -137,6 +137,9 @@ uint64_t host_exec_bytes(const Backend *be, const Program *p, uint32_t max_rows,
 bool host_exec_new(Backend *be, const Program *p, BackWeight *const *weights, BackPlanes *planes, uint32_t max_rows,
                    uint32_t max_out, BackExec **out, Err *err) {
     HostBackend *hb = (HostBackend *)be;
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        if (!hb->ops->run[p->ops[i].code])
+            return err_set(err, ERR_UNSUPPORTED, "backend %s has no %s", be->api->name, opcode_name(p->ops[i].code));
     HostExec *ex = mem_calloc(1, sizeof *ex);
     if (!ex) return err_nomem(err, "execution state");
     ex->be = hb;
@@ -177,6 +180,17 @@ Mat host_mat(const HostExec *ex, Val v) {
     return (Mat){base + pv->col0, plan_stride(ex->program->vals[pv->base].cols), ex->n_rows[pv->space], pv->cols};
 }
 
+/* Row-wise work so small that waiting for other threads costs more than it: thread 0 does it all, and needs no barrier until
+ * an op for everybody comes. Most ops of a decode step are of this kind. */
+enum { LIGHT_FLOATS = 8192, LIGHT_FUNCTIONS = 512 };
+
+static bool is_light(const HostExec *ex, const Op *op) {
+    const ProgVal *v = &ex->program->vals[op->out != VAL_NONE ? op->out : op->in[0]];
+    uint64_t floats = (uint64_t)ex->n_rows[v->space] * v->cols;
+    if (op->code == OP_LINEAR || op->code == OP_EXPERTS || op->code == OP_ATTN) return false;
+    return floats <= (op->code == OP_ACT || op->code == OP_GLU ? LIGHT_FUNCTIONS : LIGHT_FLOATS);
+}
+
 /* Every thread walks the same list. Thread 0 decides about leaving, always one op ahead: a thread that still reads the
  * word after barrier i can only see a number above i, so all leave behind the same barrier. */
 static void walk(void *arg, int i_thread, int n_threads) {
@@ -185,16 +199,22 @@ static void walk(void *arg, int i_thread, int n_threads) {
     uint64_t t0 = ex->profiling && i_thread == 0 ? os_now_ns() : 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const Op *op = &p->ops[i];
+        bool light = n_threads > 1 && is_light(ex, op);
         if (i_thread == 0 && ex->cancel && atomic_load_explicit(ex->cancel, memory_order_relaxed))
             atomic_store_explicit(&ex->stop_after, i + 1 < p->n_ops ? i + 1 : i, memory_order_relaxed);
-        ex->be->ops->run[op->code](ex, op, i_thread, n_threads);
-        pool_barrier(ex->be->pool);
+        if (!light) {
+            ex->be->ops->run[op->code](ex, op, i_thread, n_threads);
+        } else if (i_thread == 0) {
+            ex->be->ops->run[op->code](ex, op, 0, 1);
+        }
+        bool meet = !light || i + 1 == p->n_ops || !is_light(ex, &p->ops[i + 1]);
+        if (meet) pool_barrier(ex->be->pool);
         if (ex->profiling && i_thread == 0) {
             uint64_t t1 = os_now_ns();
             ex->op_ns[i] += t1 - t0;
             t0 = t1;
         }
-        if (atomic_load_explicit(&ex->stop_after, memory_order_relaxed) <= i) return;
+        if (meet && atomic_load_explicit(&ex->stop_after, memory_order_relaxed) <= i) return;
     }
 }
 

@@ -78,6 +78,10 @@ static inline void host_share(uint32_t n, int i_thread, int n_threads, uint32_t 
     *to = (uint32_t)((uint64_t)n * (unsigned)(i_thread + 1) / (unsigned)n_threads);
 }
 
+/* host_moe.c: float ops that all host backends share. bias: the op's first weight as floats, or NULL. */
+void host_route(const HostExec *ex, const Op *op, const float *bias, int i_thread, int n_threads);
+HostOpFn host_expert_sum;
+
 /* The BackendApi functions of a host backend; open() is the backend's own and fills HostBackend. */
 #define HOST_API                                                                                                       \
     .close = host_close, .isa = host_isa, .weight_bytes = host_weight_bytes, .weight_load = host_weight_load,         \

@@ -86,6 +86,12 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         buf_putf(out, " %s", act_name(op->p.act.fn));
         if (op->p.act.param != 0) buf_putf(out, " %.9g", (double)op->p.act.param);
         break;
+    case OP_ROUTE:
+        buf_putf(out, " %s %u of %u", op->p.route.fn == ROUTE_SIGMOID ? "sigmoid" : "softmax", op->p.route.k,
+                 op->p.route.n_experts);
+        if (op->p.route.n_groups > 1) buf_putf(out, " groups=%u/%u", op->p.route.k_groups, op->p.route.n_groups);
+        break;
+    case OP_EXPERTS: buf_putf(out, " %u of %u", op->p.experts.k, op->p.experts.n_experts); break;
     default: break;
     }
 }

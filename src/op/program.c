@@ -330,6 +330,54 @@ Val prog_select(ProgBuilder *b, Val x) {
     return out;
 }
 
+enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 };
+
+Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p) {
+    if (bad(b, logits)) return VAL_NONE;
+    const ProgVal in = VALS(b)[logits];
+    if (in.cols != p.n_experts || in.cols > ROUTE_MAX_EXPERTS) return fail(b, OP_ROUTE, "experts", in.cols, p.n_experts);
+    if (p.k < 1 || p.k > p.n_experts || p.k > ROUTE_MAX_K) return fail(b, OP_ROUTE, "chosen experts", p.k, p.n_experts);
+    if (p.n_groups && p.n_experts % p.n_groups) return fail(b, OP_ROUTE, "groups", p.n_groups, p.n_experts);
+    if (!weight_fits(b, OP_ROUTE, bias, 1, p.n_experts)) return VAL_NONE;
+    Val out = val_new(b, in.space, 2 * p.k);
+    Op *op = op_new(b, OP_ROUTE, logits, VAL_NONE);
+    if (!op) return VAL_NONE;
+    op->out = out;
+    op->w[0] = bias;
+    op->p.route = p;
+    return out;
+}
+
+Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts, uint32_t n) {
+    if (bad(b, x) || bad(b, routes)) return VAL_NONE;
+    const ProgVal in = VALS(b)[x];
+    uint32_t k = VALS(b)[routes].cols / 2, cols = w == W_NONE ? 0 : WEIGHTS(b)[w].k;
+    if (!weight_fits(b, OP_EXPERTS, w, n_experts * n, cols) || !weight_fits(b, OP_EXPERTS, bias, 1, n_experts * n))
+        return VAL_NONE;
+    if (in.cols != cols && in.cols != k * cols) return fail(b, OP_EXPERTS, "width", in.cols, cols);
+    Val out = val_new(b, in.space, k * n);
+    Op *op = op_new(b, OP_EXPERTS, x, routes);
+    if (!op) return VAL_NONE;
+    op->out = out;
+    op->w[0] = w;
+    op->w[1] = bias;
+    op->p.experts = (OpExperts){n_experts, k, n};
+    return out;
+}
+
+Val prog_expert_sum(ProgBuilder *b, Val x, Val routes) {
+    if (bad(b, x) || bad(b, routes)) return VAL_NONE;
+    const ProgVal in = VALS(b)[x];
+    uint32_t k = VALS(b)[routes].cols / 2;
+    if (in.cols % k) return fail(b, OP_EXPERT_SUM, "width", in.cols, k);
+    Val out = val_new(b, in.space, in.cols / k);
+    Op *op = op_new(b, OP_EXPERT_SUM, x, routes);
+    if (!op) return VAL_NONE;
+    op->out = out;
+    op->p.experts = (OpExperts){.k = k, .n = in.cols / k};
+    return out;
+}
+
 bool prog_finish(ProgBuilder *b, const Program **out, Err *err) {
     if (b->err.kind) {
         if (err) *err = b->err;

@@ -71,6 +71,15 @@ typedef struct OpNorm { float eps, w_add; uint32_t group; } OpNorm;
 typedef struct OpRope { uint32_t spec, n_heads, head_dim, offset; bool interleaved; } OpRope;
 typedef struct OpAttn { uint32_t n_heads, n_kv_heads, head_dim, v_dim, window; float scale, softcap; } OpAttn;
 
+typedef enum RouteFn { ROUTE_SOFTMAX, ROUTE_SIGMOID } RouteFn;
+typedef struct OpRoute {
+    RouteFn fn;
+    bool normalize;
+    uint32_t n_experts, k, n_groups, k_groups, group_top;
+    float scale;
+} OpRoute;
+typedef struct OpExperts { uint32_t n_experts, k, n; } OpExperts; /* n: outputs of one expert */
+
 typedef struct Op {
     OpCode code;
     Val out;            /* VAL_NONE for KV_WRITE */
@@ -84,6 +93,8 @@ typedef struct Op {
         OpRope rope;               /* ROPE_ANGLES (spec) ROPE */
         OpAttn attn;               /* ATTN */
         struct { Act fn; float param; } act; /* ACT GLU */
+        OpRoute route;             /* ROUTE */
+        OpExperts experts;         /* EXPERTS EXPERT_SUM */
     } p;
 } Op;
 
@@ -130,6 +141,11 @@ Val prog_scale(ProgBuilder *b, Val a, float scale);
 Val prog_act(ProgBuilder *b, Val a, Act fn, float param);
 Val prog_glu(ProgBuilder *b, Val gate, Val up, Act fn);
 Val prog_select(ProgBuilder *b, Val x);
+
+Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p);
+/* w: n_experts matrices of n rows each, stacked; bias: n_experts * n entries. */
+Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts, uint32_t n);
+Val prog_expert_sum(ProgBuilder *b, Val x, Val routes);
 
 const char *opcode_name(OpCode code);
 const char *act_name(Act fn);

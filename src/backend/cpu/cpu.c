@@ -18,8 +18,13 @@ typedef enum CpuIsa { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } CpuIsa;
                 [OP_LAYER_NORM] = op_layer_norm_##suffix, [OP_ROPE_ANGLES] = op_rope_angles_##suffix,                  \
                 [OP_ROPE] = op_rope_##suffix, [OP_KV_WRITE] = cpu_kv_write, [OP_ATTN] = op_attn_##suffix,              \
                 [OP_ADD] = op_add_##suffix, [OP_MUL] = op_mul_##suffix, [OP_SCALE] = op_scale_##suffix,                \
-                [OP_ACT] = op_act_##suffix, [OP_GLU] = op_glu_##suffix, [OP_SELECT] = op_select_##suffix},             \
+                [OP_ACT] = op_act_##suffix, [OP_GLU] = op_glu_##suffix, [OP_SELECT] = op_select_##suffix,              \
+                [OP_ROUTE] = cpu_route, [OP_EXPERTS] = op_experts_##suffix, [OP_EXPERT_SUM] = host_expert_sum},          \
     }
+
+static void cpu_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    host_route(ex, op, op->w[0] == W_NONE ? NULL : ex->weights[op->w[0]]->vector, i_thread, n_threads);
+}
 
 static const HostOps CPU_OPS_TABLE[] = {
     [CPU_PORTABLE] = CPU_TABLE(portable, "portable"),

@@ -7,6 +7,7 @@ enum { AUX_ALIGN = 256, ATTN_SLOTS_PER_THREAD = 32, ATTN_MIN_SLOTS = 64 };
 typedef struct AuxShape {
     uint32_t linear_cols; /* widest input of a linear, padded to units */
     uint32_t act_codes;   /* most code bytes for one row of an input: twice the columns where the linear is precise */
+    uint32_t expert_in, expert_out; /* widest rows of EXPERTS, padded */
     uint32_t q_rows, dim, v_dim;
 } AuxShape;
 
@@ -24,6 +25,12 @@ static AuxShape shape_of(const Program *p) {
             uint32_t cols = (p->vals[op->in[0]].cols + UNIT_COLS - 1) / UNIT_COLS * UNIT_COLS;
             s.linear_cols = max_u32(s.linear_cols, cols);
             s.act_codes = max_u32(s.act_codes, op->p.linear.precise ? 2 * cols : cols);
+        }
+        if (op->code == OP_EXPERTS) {
+            uint32_t cols = (p->weights[op->w[0]].k + UNIT_COLS - 1) / UNIT_COLS * UNIT_COLS;
+            s.linear_cols = max_u32(s.linear_cols, cols);
+            s.expert_in = max_u32(s.expert_in, cols);
+            s.expert_out = max_u32(s.expert_out, (op->p.experts.n + 2 * FLOAT_TILE_ROWS - 1) / FLOAT_TILE_ROWS * FLOAT_TILE_ROWS);
         }
         if (op->code != OP_ATTN) continue;
         s.q_rows = max_u32(s.q_rows, attn_tile_queries(op->p.attn.n_heads / op->p.attn.n_kv_heads));
@@ -60,6 +67,12 @@ static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_thread
     out->acts_private = take(&at, n * private_bytes) + me * private_bytes;
     out->tile = take(&at, n * tile_bytes) + me * tile_bytes;
     out->attn = take(&at, n * attn_bytes) + me * attn_bytes;
+    out->expert_in = s.expert_in;
+    out->expert_out = s.expert_out;
+    size_t expert_bytes = s.expert_in ? acts_bytes((size_t)ACT_BLOCK_ROWS * s.expert_in) +
+                                            size_align((size_t)ACT_BLOCK_ROWS * (s.expert_in + s.expert_out) * 4, AUX_ALIGN)
+                                      : 0;
+    out->experts = take(&at, n * expert_bytes) + me * expert_bytes;
     out->attn_sums = take(&at, n * sums_bytes) + me * sums_bytes;
     out->n_slots = ATTN_SLOTS_PER_THREAD * n > ATTN_MIN_SLOTS ? ATTN_SLOTS_PER_THREAD * n : ATTN_MIN_SLOTS;
     out->slots = take(&at, s.q_rows ? out->n_slots * out->slot_floats * 4 : 0);

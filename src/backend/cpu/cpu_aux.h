@@ -43,6 +43,8 @@ typedef struct AuxThread { /* at aux + i_thread * sizeof, zeroed at first */
     size_t n_slots, slot_floats;   /* partial results of attention */
     uint32_t attn_rows;            /* query heads of one tile, at most */
     uint32_t attn_dim, attn_v_dim; /* padded to 16 */
+    size_t experts;                 /* offset: ACT_BLOCK_ROWS rows in, as many out, then their codes */
+    uint32_t expert_in, expert_out; /* padded widths of those rows */
     const Op *last_linear;
     QActsKey key_shared, key_private;
 } __attribute__((aligned(128))) AuxThread;

@@ -350,6 +350,82 @@ void ISA(op_linear)(const HostExec *ex, const Op *op, int i_thread, int n_thread
     }
 }
 
+/* ---- experts ---- */
+
+typedef struct Chosen { /* rows of one expert that are computed together */
+    uint32_t n;
+    uint32_t row[ACT_BLOCK_ROWS], slot[ACT_BLOCK_ROWS];
+} Chosen;
+
+/* Rows of expert e from (*row, *slot) on, at most a block of them; false when there are none left. */
+static bool next_chosen(Mat routes, uint32_t k, uint32_t e, uint32_t *row, uint32_t *slot, Chosen *c) {
+    c->n = 0;
+    for (; *row < routes.rows; (*row)++, *slot = 0)
+        for (; *slot < k; (*slot)++) {
+            if ((uint32_t)routes.p[*row * routes.stride + *slot] != e) continue;
+            if (c->n == ACT_BLOCK_ROWS) return true;
+            c->row[c->n] = *row;
+            c->slot[c->n++] = *slot;
+        }
+    return c->n > 0;
+}
+
+static void expert_acts(Linear *l, char *at) {
+    const PackedMat *m = l->m;
+    QActsKey key = {.offset = m->offset, .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
+                    .halves = !m->in_stream && m->units_per_group == 0, .perm = m->perm, .valid = true};
+    size_t elements = (size_t)l->x.rows * m->n_units * UNIT_COLS;
+    l->acts = (QActs){.codes = (int8_t *)at, .n_rows = l->x.rows, .n_units = m->n_units, .per_row = 1,
+                      .n_corr = m->n_units * (key.halves ? 2 : 1)};
+    l->acts.scale = (float *)(void *)(at + size_align(elements, 64));
+    l->acts.corr = (char *)l->acts.scale + size_align((size_t)l->x.rows * m->n_units * 4, 64);
+    quantize_rows(&l->acts, &key, l->x, 0, l->x.rows);
+}
+
+/* One expert's matrix times the chosen rows, the tiles of this thread. Every thread gathers and quantizes for itself: the rows
+ * are few, and nobody waits. */
+static void expert_rows(Linear *l, Mat x, size_t step, const Chosen *c, Mat out, uint32_t n, int i_thread, int n_threads) {
+    const PackedMat *m = l->m;
+    const AuxThread *t = l->aux;
+    bool codes = m->kind == PACKED_CODES;
+    float *in = aux_floats(l->ex, t->experts), *result = in + (size_t)ACT_BLOCK_ROWS * t->expert_in;
+    uint32_t t0, t1, tile_rows = codes ? TILE_ROWS : FLOAT_TILE_ROWS;
+    host_share((m->n + tile_rows - 1) / tile_rows, i_thread, n_threads, &t0, &t1);
+    if (t0 == t1) return;
+    for (uint32_t i = 0; i < c->n; i++)
+        memcpy(in + (size_t)i * t->expert_in, x.p + c->row[i] * x.stride + c->slot[i] * step, m->k * sizeof *in);
+    l->x = (Mat){in, t->expert_in, c->n, m->k};
+    l->out = (Mat){result, t->expert_out, c->n, m->n};
+    if (codes) expert_acts(l, (char *)(result + (size_t)ACT_BLOCK_ROWS * t->expert_out));
+    for (uint32_t tile = t0; tile < t1; tile++) {
+        if (codes) {
+            code_tile(l, tile, 0, 1);
+        } else {
+            float_tiles(l, tile, 0, 1);
+        }
+    }
+    uint32_t from = t0 * tile_rows, to = t1 * tile_rows < m->n ? t1 * tile_rows : m->n;
+    for (uint32_t i = 0; i < c->n; i++)
+        memcpy(out.p + c->row[i] * out.stride + (size_t)c->slot[i] * n + from, result + (size_t)i * t->expert_out + from,
+               (to - from) * sizeof *result);
+}
+
+void ISA(op_experts)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    const BackWeight *w = ex->weights[op->w[0]];
+    const float *bias = op->w[1] == W_NONE ? NULL : ex->weights[op->w[1]]->vector;
+    Mat x = host_mat(ex, op->in[0]), routes = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    const OpExperts p = op->p.experts;
+    size_t step = x.cols == w->k ? 0 : w->k;
+    Linear l = {.ex = ex, .aux = aux_thread(ex, i_thread, n_threads)};
+    for (uint32_t e = 0; e < p.n_experts; e++) {
+        uint32_t row = 0, slot = 0;
+        Chosen c;
+        l.m = &w->parts[e];
+        l.add = bias ? bias + (size_t)e * p.n : NULL;
+        while (next_chosen(routes, p.k, e, &row, &slot, &c)) expert_rows(&l, x, step, &c, out, p.n, i_thread, n_threads);
+    }
+}
+
 void ISA(op_embed)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     const BackWeight *w = ex->weights[op->w[0]];
     Mat out = host_mat(ex, op->out);

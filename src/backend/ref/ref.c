@@ -59,7 +59,7 @@ static const HostOps REF_OPS = {
         [OP_EMBED] = ref_embed, [OP_LINEAR] = ref_linear, [OP_RMS_NORM] = ref_rms_norm, [OP_LAYER_NORM] = ref_layer_norm,
         [OP_ROPE_ANGLES] = ref_rope_angles, [OP_ROPE] = ref_rope, [OP_KV_WRITE] = ref_kv_write, [OP_ATTN] = ref_attn,
         [OP_ADD] = ref_add, [OP_MUL] = ref_mul, [OP_SCALE] = ref_scale, [OP_ACT] = ref_act, [OP_GLU] = ref_glu,
-        [OP_SELECT] = ref_select,
+        [OP_SELECT] = ref_select, [OP_ROUTE] = ref_route, [OP_EXPERTS] = ref_experts, [OP_EXPERT_SUM] = host_expert_sum,
     },
 };
 

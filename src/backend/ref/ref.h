@@ -14,7 +14,7 @@ struct BackWeight { /* of the ref backend */
 };
 
 HostOpFn ref_embed, ref_linear, ref_rms_norm, ref_layer_norm, ref_rope_angles, ref_rope, ref_kv_write, ref_attn, ref_add,
-    ref_mul, ref_scale, ref_act, ref_glu, ref_select;
+    ref_mul, ref_scale, ref_act, ref_glu, ref_select, ref_route, ref_experts;
 
 static inline const float *ref_weight(const HostExec *ex, WeightId w) { return w == W_NONE ? NULL : ex->weights[w]->p; }
 double ref_act_value(Act fn, double x, double param);

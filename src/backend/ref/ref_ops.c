@@ -186,3 +186,25 @@ void ref_select(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     const uint32_t *wanted = step_out_rows(ex->step);
     FOR_MY_ROWS(r, out) memcpy(out.p + r * out.stride, x.p + wanted[r] * x.stride, x.cols * sizeof(float));
 }
+
+void ref_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    host_route(ex, op, ref_weight(ex, op->w[0]), i_thread, n_threads);
+}
+
+void ref_experts(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    Mat x = host_mat(ex, op->in[0]), routes = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    const float *w = ref_weight(ex, op->w[0]), *bias = ref_weight(ex, op->w[1]);
+    const OpExperts p = op->p.experts;
+    uint32_t cols = ex->program->weights[op->w[0]].k, step = x.cols == cols ? 0 : cols;
+    FOR_MY_ROWS(r, x) {
+        for (uint32_t j = 0; j < p.k; j++) {
+            uint32_t e = (uint32_t)routes.p[r * routes.stride + j];
+            const float *in = x.p + r * x.stride + j * step;
+            for (uint32_t i = 0; i < p.n; i++) {
+                size_t row = (size_t)e * p.n + i;
+                double s = dot(in, w + row * cols, cols);
+                out.p[r * out.stride + j * p.n + i] = (float)(bias ? s + bias[row] : s);
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+/* Qwen2 MoE and Qwen3 MoE (Yang et al. 2024, 2025): Qwen2 and Qwen3 with experts in all layers but those that mlp_only_layers and
+ * decoder_sparse_step leave dense; Qwen2's have a shared expert behind a sigmoid switch. */
+#include "arch/qwen.h"
+
+bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) {
+    const int64_t *dense;
+    size_t n;
+    int64_t step;
+    if (!config_ints(d->config, "mlp_only_layers", d->arena, &dense, &n, err)) return false;
+    if (!config_int(d->config, "decoder_sparse_step", 1, 1, INT32_MAX, &step, err)) return false;
+    if ((i + 1) % step) return true;
+    for (size_t k = 0; k < n; k++)
+        if (dense[k] == i) return true;
+    return decoder_moe(d, "moe_intermediate_size", normalize, &l->moe, err);
+}
+
+static bool qwen2_adjust(Decoder *d, Err *err) { return config_bool(d->config, "qkv_bias", true, &d->layer.qkv_bias, err); }
+
+static bool qwen2_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    int64_t shared;
+    if (!qwen_window(d, i, l, err) || !qwen_moe(d, i, l, false, err)) return false;
+    if (!l->moe.n_experts) return true;
+    if (!config_int(d->config, "shared_expert_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20, &shared, err)) return false;
+    l->moe.shared_width = (uint32_t)shared;
+    l->moe.shared_switch = true;
+    return true;
+}
+
+static bool qwen3_adjust(Decoder *d, Err *err) {
+    d->layer.qk_norm = true;
+    if (!config_bool(d->config, "attention_bias", false, &d->layer.qkv_bias, err)) return false;
+    d->layer.o_bias = d->layer.qkv_bias;
+    return true;
+}
+
+static bool qwen3_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    /* GGUF has no key for norm_topk_prob; all releases renormalise. */
+    return qwen_window(d, i, l, err) && qwen_moe(d, i, l, d->config->gguf != NULL, err);
+}
+
+const Arch ARCH_QWEN2_MOE = {
+    .name = "qwen2_moe",
+    .kind = "text",
+    .model_types = (const char *const[]){"qwen2_moe", NULL},
+    .gguf = (const char *const[]){"qwen2moe", NULL},
+    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
+    .no_dense = true,
+    .adjust = qwen2_adjust,
+    .layer = qwen2_layer,
+};
+
+const Arch ARCH_QWEN3_MOE = {
+    .name = "qwen3_moe",
+    .kind = "text",
+    .model_types = (const char *const[]){"qwen3_moe", NULL},
+    .gguf = (const char *const[]){"qwen3moe", NULL},
+    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
+    .head_dim = 128,
+    .no_dense = true,
+    .adjust = qwen3_adjust,
+    .layer = qwen3_layer,
+};

@@ -1,0 +1,21 @@
+/* moe.h: a feed-forward block of experts: router, chosen experts, their weighted sum, and experts that every row shares. */
+#ifndef MLXCEL_BLOCK_MOE_H
+#define MLXCEL_BLOCK_MOE_H
+
+#include "block/ffn.h"
+
+typedef struct MoeBlock {
+    OpRoute route;
+    uint32_t width, hidden;       /* of one expert; of the model */
+    Act act;
+    WeightId router, router_bias; /* [n_experts, hidden] */
+    WeightId select_bias;         /* added for the choice only; W_NONE: none */
+    WeightId gate, up, down;      /* n_experts matrices each, stacked */
+    bool shared;                  /* a dense block beside the experts */
+    FfnBlock shared_ffn;
+    WeightId shared_gate;         /* [1, hidden]: its sigmoid scales the shared block; W_NONE: none */
+} MoeBlock;
+
+Val block_moe(ProgBuilder *b, const MoeBlock *p, Val x, int layer);
+
+#endif
