@@ -8,7 +8,9 @@
 uint32_t byte_level_char(uint8_t byte);
 int byte_level_byte(uint32_t code_point); /* the byte, or -1 for a character outside the alphabet */
 void byte_level_put(Buf *out, Str bytes); /* appends the characters of the bytes */
-size_t byte_level_encode(Str bytes, char *out); /* as above into out, which has room for 2 * bytes.n; gives the length */
-bool byte_level_decode(Str text, Buf *out); /* appends the bytes; false (nothing appended) if a character is outside */
+size_t byte_level_encode(
+    Str bytes, char *out); /* as above into out, which has room for 2 * bytes.n; gives the length */
+bool byte_level_decode(
+    Str text, Buf *out); /* appends the bytes; false (nothing appended) if a character is outside */
 
 #endif

@@ -8,18 +8,27 @@
 #include "text/tok_regex.h"
 
 typedef enum DecKind {
-    DEC_BYTE_LEVEL, DEC_BPE, DEC_WORDPIECE, DEC_METASPACE, DEC_CTC, DEC_REPLACE, DEC_FUSE, DEC_STRIP, DEC_BYTE_FALLBACK,
-    DEC_BYTES,        /* tokens are bytes: joined, and what is not UTF-8 becomes U+FFFD */
+    DEC_BYTE_LEVEL,
+    DEC_BPE,
+    DEC_WORDPIECE,
+    DEC_METASPACE,
+    DEC_CTC,
+    DEC_REPLACE,
+    DEC_FUSE,
+    DEC_STRIP,
+    DEC_BYTE_FALLBACK,
+    DEC_BYTES, /* tokens are bytes: joined, and what is not UTF-8 becomes U+FFFD */
     DEC_SENTENCEPIECE /* as DEC_BYTES after "<0x00>" pieces and U+2581 have been turned into bytes and blanks */
 } DecKind;
 
 typedef struct DecStep {
     DecKind kind;
-    Str text;         /* BPE: suffix; WORDPIECE: prefix; METASPACE: replacement; CTC: pad; REPLACE: pattern; STRIP: character */
-    Str content;      /* REPLACE; CTC: word delimiter */
-    TokRegex *regex;  /* REPLACE by a regular expression */
-    bool cleanup;     /* WORDPIECE, CTC */
-    bool drop_first;  /* METASPACE: the first token's marks go; SENTENCEPIECE: the first blank goes */
+    Str text; /* BPE: suffix; WORDPIECE: prefix; METASPACE: replacement; CTC: pad; REPLACE: pattern; STRIP: character */
+    Str content;     /* REPLACE; CTC: word delimiter */
+    TokRegex *regex; /* REPLACE by a regular expression */
+    bool cleanup;    /* WORDPIECE, CTC */
+    bool
+        drop_first; /* METASPACE: the first token's marks go; SENTENCEPIECE: the first blank goes */
     uint64_t start, stop; /* STRIP */
 } DecStep;
 
@@ -39,7 +48,8 @@ typedef struct DecodeWork { /* scratch; zero-initialised is valid */
     Buf tmp[2];
 } DecodeWork;
 
-bool decoder_load(TokDecoder *d, const Json *j, Arena *a, Err *err) MUST_CHECK; /* the "decoder" value (null: none) */
+bool decoder_load(TokDecoder *d, const Json *j, Arena *a,
+                  Err *err) MUST_CHECK; /* the "decoder" value (null: none) */
 bool decoder_push(TokDecoder *d, DecStep step, Err *err) MUST_CHECK;
 /* w->lists[0] holds the spellings; appends the text. */
 bool decoder_run(const TokDecoder *d, DecodeWork *w, Buf *out, Err *err) MUST_CHECK;
@@ -49,6 +59,7 @@ void decoder_put_token(const TokDecoder *d, Str spelling, Buf *out);
 void textlist_clear(TextList *l);
 void textlist_add(TextList *l, Str s);
 void decodework_deinit(DecodeWork *w);
-void decoder_put_lossy(Buf *out, Str bytes); /* ill-formed UTF-8: one U+FFFD for each maximal part (Unicode 3.9) */
+void decoder_put_lossy(
+    Buf *out, Str bytes); /* ill-formed UTF-8: one U+FFFD for each maximal part (Unicode 3.9) */
 
 #endif

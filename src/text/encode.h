@@ -5,8 +5,10 @@
 #include "text/decoder.h"
 #include "text/tokenizer.h"
 
-bool encode_spans(const Tokenizer *t, const TokSpan *spans, size_t n, TokIds *out, Err *err) MUST_CHECK;
-bool tokenizer_decode_with(const Tokenizer *t, DecodeWork *w, const uint32_t *ids, size_t n, bool skip_special, Buf *out,
+bool encode_spans(const Tokenizer *t, const TokSpan *spans, size_t n, TokIds *out,
+                  Err *err) MUST_CHECK;
+bool tokenizer_decode_with(const Tokenizer *t, DecodeWork *w, const uint32_t *ids, size_t n,
+                           bool skip_special, Buf *out,
                            Err *err) MUST_CHECK; /* tokenizer_decode with the caller's scratch */
 
 #endif

@@ -16,7 +16,7 @@
 #define CJK_WIDE "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80\xEA\xB0\x80-\xED\x9F\xBF]+"
 #define DEEPSEEK3                                                                                  \
     ASCII_PUNCT                                                                                    \
-        "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
+    "[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
 #define BLOOM                                                                                      \
     " ?[^(\\s|[.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C])" \
     "]+"
@@ -126,10 +126,9 @@ static const GgufPre pres[] = {
     {.names = "laguna", {"[^\\n]+|[\\n]+", CL100K("\\p{N}")}},
     {.names = "exaone-moe",
      {QUOTES "|" NOT_WORD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| "
-                          "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
+             "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
     {.names = "jais-2",
-     {QUOTES "|" NOT_WORD
-             "\\p{L}+|\\p{N}{1,3}| "
+     {QUOTES "|" NOT_WORD "\\p{L}+|\\p{N}{1,3}| "
              "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
              "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!"
              "\\S)|\\s{1,2}(?!\\S)|\\s{1}"}},

@@ -114,7 +114,7 @@ static bool fill_merges(Source *s, Err *err) {
 static bool merges_by_id(Source *s, Err *err) {
     for (size_t i = 0; i < s->n; i++) {
         Str t = s->tokens[i];
-        if (s->kinds[i] != SPM_NORMAL || t.n == 0) continue;
+        if (s->kinds[i] != SPM_NORMAL || t.n == 0 || t.n > 256) continue;
         for (size_t k = utf8_length_of(t.p[0]); k < t.n; k += utf8_length_of(t.p[k])) {
             uint32_t l = vocab_find(&s->t->vocab, str_slice(t, 0, k));
             uint32_t r = l == TOK_NONE ? TOK_NONE : vocab_find(&s->t->vocab, str_from(t, k));
@@ -273,7 +273,7 @@ static bool load_rwkv(Source *s, Err *err) {
     for (size_t i = 0; ok && keys && ids && i < t->vocab.n; i++) {
         const VocabEntry *e = &t->vocab.entries[i];
         if (e->n == 0 || s->kinds[e->id] == SPM_CONTROL) continue;
-        keys[n] = (Str){t->vocab.pool + e->at, e->n};
+        keys[n] = vocab_entry_text(&t->vocab, e);
         ids[n++] = e->id;
     }
     t->kind = MODEL_RWKV;

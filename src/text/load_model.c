@@ -161,7 +161,8 @@ static uint32_t result_id(MergeAdder *m, Str joined) {
     const Vocab *v = &m->t->vocab;
     for (size_t i = m->guess; i < m->guess + 2 && i < v->n; i++) {
         const VocabEntry *e = &v->entries[i];
-        if (e->n != joined.n || memcmp(v->pool + e->at, joined.p, joined.n) != 0) continue;
+        if (joined.n == 0 || e->n != joined.n || memcmp(v->pool + e->at, joined.p, joined.n) != 0)
+            continue;
         m->guess = i;
         return e->id;
     }

@@ -80,7 +80,7 @@ bool load_plamo_into(Tokenizer *t, Str text, Err *err) {
     for (size_t i = 0; ok && i < t->vocab.n; i++) {
         const VocabEntry *e = &t->vocab.entries[i];
         if (p.kinds[e->id] != SPM_CONTROL && p.kinds[e->id] != SPM_UNKNOWN) continue;
-        AddedToken a = {.text = {t->vocab.pool + e->at, e->n}, .id = e->id, .special = true};
+        AddedToken a = {.text = vocab_entry_text(&t->vocab, e), .id = e->id, .special = true};
         ok = tokenizer_add_token(t, a, err);
     }
     static const struct {

@@ -164,7 +164,7 @@ static bool build_kept(Model *m, Err *err) {
     for (size_t i = 0; ok && i < t->vocab.n; i++) {
         const VocabEntry *e = &t->vocab.entries[i];
         if (e->id >= m->n || m->kinds[e->id] != SPM_USER_DEFINED || e->n == 0) continue;
-        keys[n] = (Str){t->vocab.pool + e->at, e->n};
+        keys[n] = vocab_entry_text(&t->vocab, e);
         ids[n++] = e->id;
     }
     ok = ok ? n == 0 || trie_build(&t->kept, keys, ids, n, err)
@@ -197,7 +197,7 @@ static bool build_specials(Model *m, Err *err) {
     for (size_t i = 0; i < t->vocab.n; i++) {
         const VocabEntry *e = &t->vocab.entries[i];
         if (!is_control(m, e->id)) continue;
-        AddedToken a = {.text = {t->vocab.pool + e->at, e->n}, .id = e->id, .special = true};
+        AddedToken a = {.text = vocab_entry_text(&t->vocab, e), .id = e->id, .special = true};
         if (!tokenizer_add_token(t, a, err)) return false;
     }
     if (is_control(m, m->bos)) t->roles[TOK_BOS] = (uint32_t)m->bos;
@@ -215,7 +215,7 @@ static void set_unknown(Model *m) {
         const VocabEntry *e = &t->vocab.entries[i];
         if (m->kinds[e->id] != SPM_UNKNOWN) continue;
         t->unigram.unk_id = e->id;
-        t->wordpiece.unk = t->bpe.unk = arena_dup(&t->arena, (Str){t->vocab.pool + e->at, e->n});
+        t->wordpiece.unk = t->bpe.unk = arena_dup(&t->arena, vocab_entry_text(&t->vocab, e));
         t->bpe.has_unk = t->bpe.unk.p != NULL;
     }
 }

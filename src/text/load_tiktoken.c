@@ -50,11 +50,15 @@ static bool add_line(Tokenizer *t, Str line, size_t n_line, Buf *bytes, Err *err
     return vocab_add(&t->vocab, (Str){bytes->p, n}, (uint32_t)rank) || err_nomem(err, "vocabulary");
 }
 
+enum {
+    MAX_MERGED = 256
+}; /* bytes; longer tokens are found whole only, their halves would cost time squared */
+
 static bool build_merges(Tokenizer *t, Err *err) {
     for (size_t i = 0; i < t->vocab.n; i++) {
         VocabEntry e = t->vocab.entries[i];
-        Str s = {t->vocab.pool + e.at, e.n};
-        for (size_t k = 1; k < s.n && s.n <= 256; k++) {
+        Str s = vocab_entry_text(&t->vocab, &e);
+        for (size_t k = 1; k < s.n && s.n <= MAX_MERGED; k++) {
             uint32_t l = vocab_find(&t->vocab, str_slice(s, 0, k));
             uint32_t r = l == TOK_NONE ? TOK_NONE : vocab_find(&t->vocab, str_from(s, k));
             if (r != TOK_NONE && !bpe_add_merge(&t->bpe, l, r, e.id, e.id))

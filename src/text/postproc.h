@@ -24,8 +24,10 @@ typedef struct Postproc {
 
 /* j is the "post_processor" value (null: none). */
 bool postproc_load(Postproc *pp, const Json *j, Err *err) MUST_CHECK;
-bool postproc_set(Postproc *pp, uint32_t before, uint32_t after, Err *err) MUST_CHECK; /* TOK_NONE: nothing there */
-void postproc_apply(const PostList *l, bool add_special, const TokIds *a, const TokIds *b, TokIds *out, TokIds *types);
+bool postproc_set(Postproc *pp, uint32_t before, uint32_t after,
+                  Err *err) MUST_CHECK; /* TOK_NONE: nothing there */
+void postproc_apply(const PostList *l, bool add_special, const TokIds *a, const TokIds *b,
+                    TokIds *out, TokIds *types);
 void postproc_deinit(Postproc *pp);
 
 #endif

@@ -12,11 +12,26 @@
 #include "text/tok_regex.h"
 
 typedef enum PretokKind {
-    PRETOK_BYTE_LEVEL, PRETOK_SPLIT, PRETOK_DIGITS, PRETOK_METASPACE, PRETOK_WHITESPACE, PRETOK_WHITESPACE_SPLIT,
-    PRETOK_PUNCTUATION, PRETOK_BERT, PRETOK_DELIMITER, PRETOK_SCRIPTS, PRETOK_FIXED_LENGTH
+    PRETOK_BYTE_LEVEL,
+    PRETOK_SPLIT,
+    PRETOK_DIGITS,
+    PRETOK_METASPACE,
+    PRETOK_WHITESPACE,
+    PRETOK_WHITESPACE_SPLIT,
+    PRETOK_PUNCTUATION,
+    PRETOK_BERT,
+    PRETOK_DELIMITER,
+    PRETOK_SCRIPTS,
+    PRETOK_FIXED_LENGTH
 } PretokKind;
 
-typedef enum SplitBehavior { SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS } SplitBehavior;
+typedef enum SplitBehavior {
+    SPLIT_REMOVED,
+    SPLIT_ISOLATED,
+    SPLIT_PREVIOUS,
+    SPLIT_NEXT,
+    SPLIT_CONTIGUOUS
+} SplitBehavior;
 typedef enum PrependScheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } PrependScheme;
 
 typedef struct PretokStep {
@@ -24,13 +39,13 @@ typedef struct PretokStep {
     SplitBehavior behavior;
     bool invert;
     bool add_prefix_space, use_regex, leave_mapping; /* BYTE_LEVEL */
-    bool individual;        /* DIGITS */
-    bool cuts;              /* METASPACE: split */
-    PrependScheme prepend;  /* METASPACE */
-    Str text;               /* SPLIT: literal; METASPACE: replacement; DELIMITER: the character */
-    const SplitRule *rule;  /* SPLIT: the pattern is a known one */
-    TokRegex *regex;        /* SPLIT: otherwise */
-    uint64_t length;        /* FIXED_LENGTH */
+    bool individual;                                 /* DIGITS */
+    bool cuts;                                       /* METASPACE: split */
+    PrependScheme prepend;                           /* METASPACE */
+    Str text;              /* SPLIT: literal; METASPACE: replacement; DELIMITER: the character */
+    const SplitRule *rule; /* SPLIT: the pattern is a known one */
+    TokRegex *regex;       /* SPLIT: otherwise */
+    uint64_t length;       /* FIXED_LENGTH */
 } PretokStep;
 
 typedef struct Pretokenizer {
@@ -47,14 +62,16 @@ typedef struct PretokWork {
 bool pretok_load(Pretokenizer *p, const Json *j, Arena *a, Err *err) MUST_CHECK;
 bool pretok_push(Pretokenizer *p, PretokStep step, Err *err) MUST_CHECK;
 /* A SPLIT step by a regular expression, known or compiled. */
-bool pretok_push_regex(Pretokenizer *p, Str pattern, SplitBehavior behavior, bool invert, Err *err) MUST_CHECK;
-bool pretok_leave_mapping(Pretokenizer *p); /* true: the last step is ByteLevel and now leaves the mapping out */
+bool pretok_push_regex(Pretokenizer *p, Str pattern, SplitBehavior behavior, bool invert,
+                       Err *err) MUST_CHECK;
+bool pretok_leave_mapping(
+    Pretokenizer *p); /* true: the last step is ByteLevel and now leaves the mapping out */
 void pretok_deinit(Pretokenizer *p);
 
 /* text: valid UTF-8, shorter than 2^30 bytes. first: it starts the original text. *out_text and *pieces are views into w (or
  * text) until the next call. */
-bool pretok_run(const Pretokenizer *p, Str text, bool first, PretokWork *w, Str *out_text, const PieceList **pieces,
-                Err *err) MUST_CHECK;
+bool pretok_run(const Pretokenizer *p, Str text, bool first, PretokWork *w, Str *out_text,
+                const PieceList **pieces, Err *err) MUST_CHECK;
 void pretokwork_deinit(PretokWork *w);
 bool splitbehavior_parse(Str name, SplitBehavior *out);
 

@@ -11,7 +11,7 @@ const SplitRule *splitrule_find(Str pattern); /* NULL if the pattern is not a kn
 const SplitRule *splitrule_gpt2(void);
 /* End of the match that begins at `at` in valid UTF-8 text, or 0 if none does; at < s.n. Matches are never empty. */
 size_t splitrule_match(const SplitRule *r, Str s, size_t at);
-size_t splitrule_count(void);               /* for tests: the known patterns */
+size_t splitrule_count(void); /* for tests: the known patterns */
 Str splitrule_pattern(size_t i);
 
 #endif

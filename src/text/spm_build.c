@@ -20,8 +20,13 @@ static bool takes_part(const uint8_t *kinds, uint32_t id) {
     return kinds[id] == SPM_NORMAL || kinds[id] == SPM_USER_DEFINED || kinds[id] == SPM_UNUSED;
 }
 
+enum {
+    MAX_MERGED = 256
+}; /* bytes; longer pieces are markers, no result of merging, and would cost time squared */
+
 static bool halves_of(Tokenizer *t, Str piece, uint32_t id, uint32_t rank, const uint8_t *kinds,
                       size_t n, Err *err) {
+    if (piece.n > MAX_MERGED) return true;
     for (size_t i = utf8_length_of(piece.p[0]); i < piece.n; i += utf8_length_of(piece.p[i])) {
         uint32_t l = vocab_find(&t->vocab, str_slice(piece, 0, i));
         if (l == TOK_NONE || l >= n || !takes_part(kinds, l)) continue;
@@ -49,7 +54,7 @@ bool spm_build_merges(Tokenizer *t, const float *scores, const uint8_t *kinds, s
     for (size_t i = 0; ok && i < k; i++) {
         if (i && list[i].score != list[i - 1].score) rank++; /* equal scores: leftmost first */
         const VocabEntry *e = &t->vocab.entries[entry_of[list[i].id]];
-        ok = halves_of(t, (Str){t->vocab.pool + e->at, e->n}, e->id, rank, kinds, n, err);
+        ok = halves_of(t, vocab_entry_text(&t->vocab, e), e->id, rank, kinds, n, err);
     }
     mem_free(list);
     mem_free(entry_of);

@@ -22,7 +22,8 @@ bool spm_build_merges(Tokenizer *t, const float *scores, const uint8_t *kinds, s
 bool spm_build_unigram(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n,
                        Err *err) MUST_CHECK;
 /* The same for PLaMo's dialect (load_plamo.c). */
-bool plamo_build(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n, Err *err) MUST_CHECK;
+bool plamo_build(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n,
+                 Err *err) MUST_CHECK;
 /* Replace, ByteFallback, Fuse, and one leading blank dropped if there was a dummy prefix. */
 bool spm_build_decoder(Tokenizer *t, bool dummy_prefix, Err *err) MUST_CHECK;
 

@@ -37,16 +37,19 @@ static inline void pieces_deinit(PieceList *l) {
     *l = (PieceList){0};
 }
 
-static inline Str piece_str(Str text, Piece p) { return (Str){text.p + p.from, p.to - p.from}; }
+static inline Str piece_str(Str text, Piece p) {
+    return (Str){text.p ? text.p + p.from : NULL, p.to - p.from};
+}
 
 /* Code points of text that is known to be valid UTF-8. */
 static inline uint32_t utf8_fast(const char *s, uint32_t *n) {
     const unsigned char *p = (const unsigned char *)s;
     if (p[0] < 0x80) return *n = 1, p[0];
     if (p[0] < 0xE0) return *n = 2, (uint32_t)(p[0] & 0x1F) << 6 | (p[1] & 0x3F);
-    if (p[0] < 0xF0) return *n = 3, (uint32_t)(p[0] & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
-    return *n = 4, (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 |
-                   (p[3] & 0x3F);
+    if (p[0] < 0xF0)
+        return *n = 3, (uint32_t)(p[0] & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
+    return *n = 4, (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 |
+                       (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
 }
 
 static inline uint32_t utf8_length_of(char lead) {

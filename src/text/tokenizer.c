@@ -161,9 +161,10 @@ static Str spelling(const Tokenizer *t, uint32_t id, bool skip_special) {
     const AddedToken *a = added_by_id(&t->added, id);
     if (!a) return vocab_text(&t->vocab, id);
     uint64_t at;
-    bool special = skip_special && (a->pattern.p == a->text.p
-                                        ? a->special
-                                        : map_get(&t->added.by_text, a->pattern, &at) && t->added.tokens[at].special);
+    bool special =
+        skip_special && (a->pattern.p == a->text.p ? a->special
+                                                   : map_get(&t->added.by_text, a->pattern, &at) &&
+                                                         t->added.tokens[at].special);
     return special ? STR_NONE : a->pattern;
 }
 

@@ -17,7 +17,14 @@
 #include "text/unigram.h"
 #include "text/wordpiece.h"
 
-typedef enum ModelKind { MODEL_NONE, MODEL_BPE, MODEL_UNIGRAM, MODEL_WORDPIECE, MODEL_WORDLEVEL, MODEL_RWKV } ModelKind;
+typedef enum ModelKind {
+    MODEL_NONE,
+    MODEL_BPE,
+    MODEL_UNIGRAM,
+    MODEL_WORDPIECE,
+    MODEL_WORDLEVEL,
+    MODEL_RWKV
+} ModelKind;
 
 struct Tokenizer {
     Arena arena; /* strings that live as long as the tokenizer */
@@ -45,7 +52,8 @@ Tokenizer *tokenizer_new(void); /* NULL: no memory; all roles TOK_NONE */
 bool tokenizer_add_token(Tokenizer *t, AddedToken token, Err *err) MUST_CHECK;
 /* Model fields are set, vocabulary and merges are in: builds every table. On failure the caller frees t. */
 bool tokenizer_finish(Tokenizer *t, Err *err) MUST_CHECK;
-void tokenizer_find_roles(Tokenizer *t); /* tok_roles.c: what well-known spellings say, where files say nothing */
+void tokenizer_find_roles(
+    Tokenizer *t); /* tok_roles.c: what well-known spellings say, where files say nothing */
 void tokenizer_set_eog(Tokenizer *t);
 
 #endif

@@ -14,7 +14,7 @@ bool unigram_finish(Unigram *u, Err *err) {
         const VocabEntry *e = &v->entries[i];
         if (u->kinds && e->id < u->n_scores && u->kinds[e->id] == UNIGRAM_SKIPPED) continue;
         if (e->id >= u->n_scores || e->n == 0) continue;
-        keys[n] = (Str){v->pool + e->at, e->n};
+        keys[n] = vocab_entry_text(v, e);
         ids[n++] = e->id;
     }
     ok = ok ? trie_build(&u->trie, keys, ids, n, err) : err_nomem(err, "unigram model");

@@ -16,8 +16,8 @@ typedef enum UnigramDialect { UNIGRAM_HF, UNIGRAM_SPM, UNIGRAM_PLAMO } UnigramDi
 typedef struct Unigram {
     const Vocab *vocab;
     UnigramDialect dialect;
-    double *scores;  /* by id; n_scores of them */
-    uint8_t *kinds;  /* SPM: piece type by id (UNIGRAM_KIND_...); NULL otherwise */
+    double *scores; /* by id; n_scores of them */
+    uint8_t *kinds; /* SPM: piece type by id (UNIGRAM_KIND_...); NULL otherwise */
     size_t n_scores;
     uint32_t unk_id; /* TOK_NONE: text with unknown characters is an error (HF) */
     bool byte_fallback;
@@ -27,7 +27,11 @@ typedef struct Unigram {
     Trie trie;
 } Unigram;
 
-enum { UNIGRAM_NORMAL, UNIGRAM_USER_DEFINED, UNIGRAM_SKIPPED }; /* kinds; SKIPPED: control, unknown, byte, unused */
+enum {
+    UNIGRAM_NORMAL,
+    UNIGRAM_USER_DEFINED,
+    UNIGRAM_SKIPPED
+}; /* kinds; SKIPPED: control, unknown, byte, unused */
 
 typedef struct UnigramNode {
     double score;

@@ -147,7 +147,7 @@ static const VocabEntry *entry_of(const Vocab *v, uint32_t id) {
 
 Str vocab_text(const Vocab *v, uint32_t id) {
     const VocabEntry *e = v->by_id ? entry_of(v, id) : NULL;
-    return e ? (Str){v->pool + e->at, e->n} : STR_NONE;
+    return e ? vocab_entry_text(v, e) : STR_NONE;
 }
 
 void vocab_deinit(Vocab *v) {

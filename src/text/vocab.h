@@ -33,6 +33,10 @@ typedef struct Vocab {
     uint64_t end_id; /* highest id + 1 */
 } Vocab;
 
+static inline Str vocab_entry_text(const Vocab *v, const VocabEntry *e) {
+    return (Str){v->pool ? v->pool + e->at : NULL, e->n};
+}
+
 /* A multiply-and-fold hash over 8-byte words. */
 static inline uint64_t vocab_mix(uint64_t a, uint64_t b) {
     __extension__ unsigned __int128 m = (unsigned __int128)a * b;

@@ -11,7 +11,7 @@ bool wordpiece_finish(WordPiece *w, Err *err) {
     uint32_t *ids = mem_resize_array(NULL, v->n ? v->n : 1, sizeof *ids);
     bool ok = keys && ids;
     for (size_t i = 0; ok && i < v->n; i++) {
-        keys[i] = (Str){v->pool + v->entries[i].at, v->entries[i].n};
+        keys[i] = vocab_entry_text(v, &v->entries[i]);
         ids[i] = v->entries[i].id;
     }
     ok = ok ? trie_build(&w->trie, keys, ids, v->n, err) : err_nomem(err, "WordPiece model");

@@ -9,8 +9,8 @@
 
 typedef struct WordPiece {
     const Vocab *vocab;
-    bool whole_words;  /* WordLevel */
-    bool fuse_unk;     /* a run of unknown words is one unknown token (SentencePiece) */
+    bool whole_words; /* WordLevel */
+    bool fuse_unk;    /* a run of unknown words is one unknown token (SentencePiece) */
     Str unk, prefix;
     uint64_t max_chars; /* of a word; longer ones are unknown */
     uint32_t unk_id;    /* TOK_NONE: an unknown word is an error */
