@@ -298,12 +298,17 @@ static bool run_step(const DecStep *st, const TextList *in, TextList *out, Decod
 
 bool decoder_run(const TokDecoder *d, DecodeWork *w, Buf *out, Err *err) {
     int turn = 0;
+    size_t limit = text_growth_limit(w->lists[0].text.n);
+    w->lists[0].text.max = w->lists[1].text.max = w->tmp[0].max = w->tmp[1].max = limit;
     for (size_t i = 0; i < d->n; i++) {
         TextList *in = &w->lists[turn], *to = &w->lists[turn ^= 1];
         textlist_clear(to);
         if (!run_step(&d->steps[i], in, to, w, err)) return false;
-        if (to->text.failed || to->pieces.failed || w->tmp[0].failed || w->tmp[1].failed)
-            return err_nomem(err, "decoded text");
+        if (to->pieces.failed) return err_nomem(err, "decoded text");
+        if (!buf_check(&to->text, "decoded text", err) ||
+            !buf_check(&w->tmp[0], "decoded text", err) ||
+            !buf_check(&w->tmp[1], "decoded text", err))
+            return false;
     }
     const TextList *l = &w->lists[turn];
     if (!d->join_blank) {

@@ -249,12 +249,13 @@ static bool drops_first(const NormStep *st, Str before) {
 bool normalizer_run(const Normalizer *nz, Str text, Buf work[2], Str *out, bool *moved, Err *err) {
     int turn = 0;
     *moved = false;
+    work[0].max = work[1].max = text_growth_limit(text.n);
     for (size_t i = 0; i < nz->n; i++) {
         *moved = *moved || drops_first(&nz->steps[i], text);
         if (!run_step(&nz->steps[i], text, work, &turn, &text, err)) return false;
-        if (work[0].failed || work[1].failed) return err_nomem(err, "normalized text");
-        if (text.n >= TOK_MAX_TEXT_BYTES)
-            return err_set(err, ERR_LIMIT, "text grows to %zu bytes under normalization", text.n);
+        if (!buf_check(&work[0], "normalized text", err) ||
+            !buf_check(&work[1], "normalized text", err))
+            return false;
     }
     *out = text;
     return true;

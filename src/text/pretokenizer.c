@@ -309,6 +309,7 @@ bool pretok_run(const Pretokenizer *p, Str text, bool first, PretokWork *w, Str 
     size_t i_text = 0;
     bool ok = true;
     in->n = 0;
+    w->texts[0].max = w->texts[1].max = text_growth_limit(text.n);
     if (text.n) pieces_push(in, 0, text.n);
     for (size_t i = 0; ok && i < p->n; i++) {
         const PretokStep *s = st.s = &p->steps[i];
@@ -326,7 +327,8 @@ bool pretok_run(const Pretokenizer *p, Str text, bool first, PretokWork *w, Str 
         if (s->kind == PRETOK_SPLIT && s->regex) drop_empty(out, 0);
         if (out->n == 0 || out->p[0].from != start) st.first = false;
         if (ok && s->kind == PRETOK_BYTE_LEVEL && !s->leave_mapping) {
-            ok = rewrite_mapped(st.text, out, &w->texts[i_text]) || err_nomem(err, "text");
+            ok = rewrite_mapped(st.text, out, &w->texts[i_text]) ||
+                 buf_check(&w->texts[i_text], "text cut into pieces", err);
             st.text = buf_str(&w->texts[i_text]);
             i_text ^= 1;
         }
@@ -335,8 +337,6 @@ bool pretok_run(const Pretokenizer *p, Str text, bool first, PretokWork *w, Str 
         out = swap;
     }
     if (ok && (in->failed || out->failed || st.tmp.failed)) ok = err_nomem(err, "pieces of a text");
-    if (ok && st.text.n >= TOK_MAX_TEXT_BYTES)
-        ok = err_set(err, ERR_LIMIT, "text grows to %zu bytes", st.text.n);
     pieces_deinit(&st.tmp);
     *out_text = st.text;
     *pieces = in;

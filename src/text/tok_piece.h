@@ -41,6 +41,12 @@ static inline Str piece_str(Str text, Piece p) {
     return (Str){text.p ? text.p + p.from : NULL, p.to - p.from};
 }
 
+/* What a text of n bytes may grow to while it is rewritten: steps of a file cannot multiply it without end. */
+static inline size_t text_growth_limit(size_t n) {
+    size_t max = (n < TOK_MAX_TEXT_BYTES / 256 ? n * 256 : TOK_MAX_TEXT_BYTES) + ((size_t)1 << 20);
+    return max < TOK_MAX_TEXT_BYTES ? max : TOK_MAX_TEXT_BYTES;
+}
+
 /* Code points of text that is known to be valid UTF-8. */
 static inline uint32_t utf8_fast(const char *s, uint32_t *n) {
     const unsigned char *p = (const unsigned char *)s;

@@ -9,7 +9,6 @@ enum { RETRY_LIMIT = 2000000, MAX_PATTERN = 1 << 16 };
 
 struct TokRegex {
     regex_t *compiled;
-    OnigMatchParam *param;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -38,13 +37,6 @@ bool tokregex_new(Str pattern, TokRegex **out, Err *err) {
         return err_set(err, ERR_INPUT, "regular expression \"" STR_F "\": %s", STR_A(pattern),
                        (char *)why);
     }
-    r->param = onig_new_match_param();
-    if (!r->param) {
-        tokregex_free(r);
-        return err_nomem(err, "regular expression");
-    }
-    onig_initialize_match_param(r->param);
-    onig_set_retry_limit_in_match_of_match_param(r->param, RETRY_LIMIT);
     *out = r;
     return true;
 }
@@ -52,17 +44,22 @@ bool tokregex_new(Str pattern, TokRegex **out, Err *err) {
 void tokregex_free(TokRegex *r) {
     if (!r) return;
     if (r->compiled) onig_free(r->compiled);
-    if (r->param) onig_free_match_param(r->param);
     mem_free(r);
 }
 
+/* A match may try again often; a search, over all places where a match could begin, a little per byte more. */
 void tokmatches_begin(TokMatches *m, const TokRegex *r, Str text) {
-    *m = (TokMatches){r, text, 0, SIZE_MAX, onig_region_new()};
+    OnigMatchParam *param = onig_new_match_param();
+    *m = (TokMatches){r, text, 0, SIZE_MAX, onig_region_new(), param};
     if (!m->text.p) m->text.p = "";
+    if (!param) return;
+    onig_initialize_match_param(param);
+    onig_set_retry_limit_in_match_of_match_param(param, RETRY_LIMIT);
+    onig_set_retry_limit_in_search_of_match_param(param, RETRY_LIMIT + 16 * (unsigned long)text.n);
 }
 
 int tokmatches_next(TokMatches *m, size_t *from, size_t *to, Err *err) {
-    if (!m->region) {
+    if (!m->region || !m->param) {
         (void)err_nomem(err, "regular expression");
         return -1;
     }
@@ -71,7 +68,7 @@ int tokmatches_next(TokMatches *m, size_t *from, size_t *to, Err *err) {
     while (m->at <= m->text.n) {
         onig_region_clear(region);
         int rc = onig_search_with_param(m->regex->compiled, p, end, p + m->at, end, region,
-                                        ONIG_OPTION_NONE, m->regex->param);
+                                        ONIG_OPTION_NONE, m->param);
         if (rc == ONIG_MISMATCH) return 0;
         if (rc < 0) {
             OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN];
@@ -97,5 +94,6 @@ int tokmatches_next(TokMatches *m, size_t *from, size_t *to, Err *err) {
 
 void tokmatches_end(TokMatches *m) {
     if (m->region) onig_region_free(m->region, 1);
-    m->region = NULL;
+    if (m->param) onig_free_match_param(m->param);
+    m->region = m->param = NULL;
 }

@@ -18,9 +18,9 @@ typedef struct TokRegex TokRegex;
 typedef struct TokMatches {
     const TokRegex *regex;
     Str text;
-    size_t at;       /* where the next search starts */
-    size_t last_end; /* of the last match, or SIZE_MAX */
-    void *region;
+    size_t at;            /* where the next search starts */
+    size_t last_end;      /* of the last match, or SIZE_MAX */
+    void *region, *param; /* Oniguruma's */
 } TokMatches;
 
 bool tokregex_new(Str pattern, TokRegex **out, Err *err) MUST_CHECK;

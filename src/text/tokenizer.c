@@ -171,6 +171,7 @@ static Str spelling(const Tokenizer *t, uint32_t id, bool skip_special) {
 bool tokenizer_decode_with(const Tokenizer *t, DecodeWork *w, const uint32_t *ids, size_t n,
                            bool skip_special, Buf *out, Err *err) {
     TextList *l = &w->lists[0];
+    l->text.max = 0; /* the decoder's limit is for what it makes of the spellings */
     textlist_clear(l);
     for (size_t i = 0; i < n; i++) {
         Str s = spelling(t, ids[i], skip_special);
