@@ -26,7 +26,7 @@ Grammar *grammar_alloc(const GrammarLimits *limits, GrammarWork *w, Err *err) {
     g->ir.space_lexer = g->ir.string_lexer = IR_NONE;
     *w = (GrammarWork){.arena = &g->arena,
                        .left = limits->max_operations ? limits->max_operations : 100000000,
-                       .max_states = limits->max_states ? limits->max_states : 20000,
+                       .max_states = limits->max_states ? limits->max_states : 60000,
                        .err = err};
     return g;
 }

@@ -25,7 +25,7 @@ typedef struct GrammarLimits { /* zero fields mean the default */
     size_t max_text_bytes;     /* 1 MiB */
     size_t max_compile_bytes;  /* 128 MiB */
     uint64_t max_operations;   /* 100 million, about a second */
-    uint32_t max_states;       /* of one automaton; 20000 */
+    uint32_t max_states;       /* of one automaton; 60000 */
     size_t max_run_bytes;      /* transitions and masks kept while running; 96 MiB */
 } GrammarLimits;
 

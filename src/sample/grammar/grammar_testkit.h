@@ -106,4 +106,15 @@ static inline uint32_t testvocab_pick(const TestVocab *v, const uint64_t *bits, 
     return UINT32_MAX;
 }
 
+/* Ends a walk: the token that closes soonest among the single bytes, else any. */
+static inline uint32_t testvocab_pick_closing(const TestVocab *v, const uint64_t *bits,
+                                              uint64_t *seed) {
+    static const char closers[] = "}]\":,0";
+    if (bits[v->eos / 64] >> v->eos % 64 & 1) return v->eos;
+    for (const char *c = closers; *c; c++)
+        if (bits[(unsigned char)*c / 64] >> (unsigned char)*c % 64 & 1 && test_random(seed) % 8)
+            return (unsigned char)*c;
+    return testvocab_pick(v, bits, seed);
+}
+
 #endif
