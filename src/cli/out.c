@@ -76,11 +76,32 @@ void cli_note(const char *fmt, ...) {
     fprintf(stderr, "%s\n", text);
 }
 
+/* A line of JSON without what some readers take for the end of a line (U+0085, U+2028, U+2029: they can only stand inside
+ * strings, where an escape says the same). */
+static void put_json_line(Str s) {
+    static const struct {
+        Str raw, escape;
+    } ENDS[] = {{{"\xC2\x85", 2}, {"\\u0085", 6}}, {{"\xE2\x80\xA8", 3}, {"\\u2028", 6}}, {{"\xE2\x80\xA9", 3}, {"\\u2029", 6}}};
+    size_t from = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        if (s.p[i] != '\xC2' && s.p[i] != '\xE2') continue;
+        for (size_t k = 0; k < 3; k++) {
+            if (!str_starts(str_from(s, i), ENDS[k].raw)) continue;
+            out_put(str_slice(s, from, i));
+            out_put(ENDS[k].escape);
+            from = i + ENDS[k].raw.n;
+            i = from - 1;
+            break;
+        }
+    }
+    out_put(str_from(s, from));
+    out_put(STR("\n"));
+}
+
 static bool answer(LineFn *fn, void *ctx, const char *line, size_t n, mlxcel_error *err) {
     mlxcel_string *s;
     if (!fn(ctx, line, n, &s, err)) return false;
-    out_put((Str){mlxcel_string_text(s), mlxcel_string_size(s)});
-    out_put(STR("\n"));
+    put_json_line((Str){mlxcel_string_text(s), mlxcel_string_size(s)});
     mlxcel_string_free(s);
     return true;
 }

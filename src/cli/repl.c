@@ -174,7 +174,8 @@ static void command(Repl *r, Str line) {
             near ? near : "");
 }
 
-static bool is_command(Str s) {
+static bool is_command(Str line) {
+    Str s = str_trim(line);
     size_t end = str_find_char(s, ' ', 0);
     Str name = str_slice(s, 0, end); /* "/usr/bin is full" is a message */
     return s.n > 1 && s.p[0] == '/' && (s.p[1] == '?' || (s.p[1] >= 'a' && s.p[1] <= 'z')) &&
@@ -195,7 +196,7 @@ static void loop(Repl *r, ReplInput *in) {
         interrupts = 0;
         Str s = buf_str(&message);
         if (kind == INPUT_INTERRUPT || !str_trim(s).n) continue;
-        if (kind == INPUT_MESSAGE && is_command(str_trim(s))) command(r, str_trim(s));
+        if (kind == INPUT_MESSAGE && is_command(s)) command(r, str_trim(s));
         else say(r, s);
         out_flush();
     }
@@ -212,7 +213,7 @@ int repl_run(Gen *g) {
     g->is_chat = !args_flag(g->args, "no-chat-template");
     if (g->is_chat && !gen_has_template(g)) complain("warning: the model has no chat template; ChatML is used, which may not fit it");
     buf_put(&r.talk.system, system);
-    ReplInput *in = repl_input_open(&err);
+    ReplInput *in = repl_input_open(is_command, &err);
     if (!in) return cli_fail_err(&err);
     mlxcel_log_release(true);
     fprintf(stderr, "mlxcel %s, %s, %u tokens of context. /help lists commands.\n", mlxcel_version(),

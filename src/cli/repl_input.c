@@ -20,6 +20,7 @@ struct ReplInput {
     EditLine *el;
     History *history;
     const char *prompt;
+    bool (*alone)(Str line);
     char path[1024]; /* of the history; empty: none */
 };
 
@@ -54,11 +55,12 @@ static void save_history(ReplInput *in) {
     close(fd);
 }
 
-ReplInput *repl_input_open(Err *err) {
+ReplInput *repl_input_open(bool (*alone)(Str line), Err *err) {
     HistEvent ev;
     ReplInput *in = mem_calloc(1, sizeof *in);
     if (!in) return err_nomem(err, "line editing"), NULL;
     in->prompt = ">>> ";
+    in->alone = alone;
     in->el = el_init("mlxcel", stdin, stdout, stderr);
     in->history = history_init();
     if (!in->el || !in->history) {
@@ -150,7 +152,7 @@ static InputKind read_message(ReplInput *in, Buf *message) {
         buf_deinit(&first);
         return closed ? INPUT_BLOCK : read_block(in, message);
     }
-    while (kind == INPUT_MESSAGE && more_waits()) {
+    while (kind == INPUT_MESSAGE && !in->alone(buf_str(message)) && more_waits()) {
         buf_putc(message, '\n');
         kind = read_line(in, "... ", message);
     }

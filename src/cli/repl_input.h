@@ -17,7 +17,8 @@ typedef enum InputKind {
 
 typedef struct ReplInput ReplInput;
 
-ReplInput *repl_input_open(Err *err);
+/* alone: lines that are whole messages, whatever is waiting behind them (commands). */
+ReplInput *repl_input_open(bool (*alone)(Str line), Err *err);
 void repl_input_close(ReplInput *in);
 InputKind repl_input_read(ReplInput *in, Buf *message);
 

@@ -1,0 +1,3 @@
+#!/bin/sh
+# The conversation on a terminal, through a pseudo-terminal.
+exec python3 tests/repl_check.py
