@@ -1,5 +1,7 @@
-/* ATTN on the CPU (DESIGN.md section 7; Milakov, Gimelshein 2018; Dao et al. 2022). Keys go in blocks of 64, a page each, in
- * ascending order; an online softmax runs over a range of 512 keys at an absolute position; ranges merge in ascending order.
+/* ATTN on the CPU (DESIGN.md section 7; Milakov, Gimelshein 2018; Dao et al. 2022). Keys go in blocks
+ * of 64, a page each, in ascending order; an online softmax runs over a range of 256 keys at an
+ * absolute position (short, so that a few hundred keys keep several threads busy); ranges merge in
+ * ascending order.
  * What a query computes depends on its own keys alone:
  *     scores of a block   one multiply-add chain per key over the columns, all 64 lanes, the invisible ones dropped
  *     values              one chain per column over the visible keys of the block

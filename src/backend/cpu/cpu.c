@@ -16,7 +16,7 @@ typedef enum CpuIsa { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } CpuIsa;
         .weight_free = packed_weight_free, .plane_page_bytes = cpu_plane_page_bytes, .aux_bytes = aux_bytes,           \
         .run = {[OP_EMBED] = op_embed_##suffix, [OP_LINEAR] = op_linear_##suffix, [OP_RMS_NORM] = op_rms_norm_##suffix, \
                 [OP_LAYER_NORM] = op_layer_norm_##suffix, [OP_ROPE_ANGLES] = op_rope_angles_##suffix,                  \
-                [OP_ROPE] = op_rope_##suffix, [OP_KV_WRITE] = cpu_kv_write, [OP_ATTN] = op_attn_##suffix,              \
+                [OP_ROPE] = op_rope_##suffix, [OP_KV_WRITE] = op_kv_write_##suffix, [OP_ATTN] = op_attn_##suffix,              \
                 [OP_ADD] = op_add_##suffix, [OP_MUL] = op_mul_##suffix, [OP_SCALE] = op_scale_##suffix,                \
                 [OP_ACT] = op_act_##suffix, [OP_GLU] = op_glu_##suffix, [OP_SELECT] = op_select_##suffix,              \
                 [OP_ROUTE] = cpu_route, [OP_EXPERTS] = op_experts_##suffix, [OP_EXPERT_SUM] = host_expert_sum},          \

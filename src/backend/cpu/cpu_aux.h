@@ -61,7 +61,7 @@ static inline void act_block(uint32_t n_rows, uint32_t block, uint32_t i, uint32
 }
 static inline float *aux_floats(const HostExec *ex, size_t at) { return (float *)(void *)((char *)ex->aux + at); }
 
-enum { ATTN_BLOCK = PAGE_TOKENS, ATTN_RANGE = 512, ATTN_QUERIES = 48 };
+enum { ATTN_BLOCK = PAGE_TOKENS, ATTN_RANGE = 256, ATTN_QUERIES = 48 };
 uint32_t attn_tile_queries(uint32_t n_group); /* query heads per KV head -> queries of a tile, padded */
 
 #endif

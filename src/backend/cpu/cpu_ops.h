@@ -6,12 +6,11 @@
 
 #define CPU_OPS(isa)                                                                                               \
     HostOpFn op_embed_##isa, op_linear_##isa, op_rms_norm_##isa, op_layer_norm_##isa, op_rope_angles_##isa,         \
-        op_rope_##isa, op_attn_##isa, op_add_##isa, op_mul_##isa, op_scale_##isa, op_act_##isa,  \
+        op_rope_##isa, op_kv_write_##isa, op_attn_##isa, op_add_##isa, op_mul_##isa, op_scale_##isa, op_act_##isa,  \
         op_glu_##isa, op_select_##isa, op_experts_##isa
 CPU_OPS(avx512);
 CPU_OPS(avx2);
 CPU_OPS(portable);
-HostOpFn cpu_kv_write;
 
 /* The vector exponential and its kin, for tests: out[i] = f(x[i]), as the kernels compute it. */
 typedef void CpuActFn(int act, float param, const float *x, float *out, size_t n);

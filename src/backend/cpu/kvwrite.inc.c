@@ -1,14 +1,10 @@
-/* KV_WRITE: rows into cache pages. One definition for all instruction sets: it is scattered bytes, not arithmetic. */
+/* KV_WRITE: rows into cache pages (kvpage.h). */
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/kvpage.h"
 #include "base/fp.h"
-
-size_t cpu_plane_page_bytes(const ProgPlane *plane, PlaneType type) {
-    return plane->heads * kv_shape(plane->use, type, plane->head_cols).head_bytes;
-}
 
 /* Where column c of token t lies, counted in elements (q4_0: in bytes; the nibble by use). */
 typedef struct Place {
@@ -44,27 +40,34 @@ static void store_codes(const KvShape *s, PlaneUse use, unsigned char *head, uin
     }
 }
 
-static void store_floats(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t, const float *x) {
-    size_t step = use == PLANE_KEY ? PAGE_TOKENS : 1, at = place_of(s, use, t, 0).at;
-    switch (s->type) {
-    case PLANE_F32:
-        for (uint32_t c = 0; c < s->cols; c++) memcpy(head + 4 * (at + c * step), &x[c], 4);
-        break;
-    case PLANE_F16:
-        for (uint32_t c = 0; c < s->cols; c++) {
-            uint16_t h = fp_f32_to_f16(x[c]);
-            memcpy(head + 2 * (at + c * step), &h, 2);
-        }
-        break;
-    default:
-        for (uint32_t c = 0; c < s->cols; c++) {
-            uint16_t h = fp_f32_to_bf16(x[c]);
-            memcpy(head + 2 * (at + c * step), &h, 2);
-        }
+/* n halves, each `step` further on. */
+INLINE void put_halves(unsigned char *to, const uint16_t *h, uint32_t n, size_t step) {
+    if (step == 1) {
+        memcpy(to, h, n * sizeof *h);
+    } else {
+        for (uint32_t i = 0; i < n; i++) memcpy(to + 2 * i * step, &h[i], 2);
     }
 }
 
-void cpu_kv_write(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+static void store_floats(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t, const float *x) {
+    size_t step = use == PLANE_KEY ? PAGE_TOKENS : 1, at = place_of(s, use, t, 0).at;
+    uint16_t h[16];
+    for (uint32_t c = 0; c < s->cols; c += 16) {
+        uint32_t n = s->cols - c < 16 ? s->cols - c : 16;
+        if (s->type == PLANE_F32) {
+            for (uint32_t i = 0; i < n; i++) memcpy(head + 4 * (at + (c + i) * step), &x[c + i], 4);
+            continue;
+        }
+        if (s->type == PLANE_F16) {
+            vf_store_f16(h, vf_load_n(x + c, (int)n));
+        } else {
+            for (uint32_t i = 0; i < n; i++) h[i] = fp_f32_to_bf16(x[c + i]);
+        }
+        put_halves(head + 2 * (at + c * step), h, n, step);
+    }
+}
+
+void ISA(op_kv_write)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat x = host_mat(ex, op->in[0]);
     const ProgPlane *pp = &ex->program->planes[op->plane[0]];
     KvShape s = kv_shape(pp->use, ex->planes->type[pp->use], pp->head_cols);
