@@ -25,7 +25,7 @@ typedef struct GrammarLimits { /* zero fields mean the default */
     size_t max_text_bytes;     /* 1 MiB */
     size_t max_compile_bytes;  /* 128 MiB */
     uint64_t max_operations;   /* 100 million, about a second */
-    uint32_t max_states;       /* of one automaton; 60000 */
+    uint32_t max_states;       /* of one automaton, a third of it for a regex; 60000 */
     size_t max_run_bytes;      /* transitions and masks kept while running; 96 MiB */
 } GrammarLimits;
 
@@ -70,7 +70,9 @@ void grammar_state_free(GrammarState *s);
 
 enum { GRAMMAR_HISTORY = 256 }; /* tokens that can be rolled back */
 
-/* bits: grammar_vocab n_words words. All zero: nothing may follow (only end-of-text, if that is not in the vocabulary). */
+/* bits: n_words words of the vocabulary. While a lazy grammar is inactive all tokens are in, but for those that would complete
+ * a trigger word and go on against the grammar; with trigger patterns such a token is only found on accepting it (ok false). 
+ * All zero: nothing may follow (only end-of-text, if that is not in the vocabulary). */
 bool grammar_state_mask(GrammarState *s, uint64_t *bits, Err *err) MUST_CHECK;
 bool grammar_state_accept_token(GrammarState *s, uint32_t token, bool *ok, Err *err) MUST_CHECK;
 bool grammar_state_accept_bytes(GrammarState *s, Str bytes, bool *ok,

@@ -21,7 +21,42 @@ static bool trigger_init(LazyTrigger *t, const GrammarTrigger *from, GrammarWork
     return t->find != NULL;
 }
 
-LazyRules *lazy_rules_new(const GrammarLazy *lazy, Err *err) {
+/* Whether a trigger word can end within the token, with at least one byte behind it. */
+static bool word_ends_inside(Str word, Str token) {
+    for (size_t n = 1; n < token.n; n++) { /* the word ends behind n bytes of the token */
+        Str head = str_slice(token, 0, n);
+        if (n <= word.n ? str_ends(word, head) : str_ends(head, word)) return true;
+    }
+    return false;
+}
+
+static bool risky_add(LazyRules *r, GrammarWork *w, uint32_t id) {
+    if (r->n_risky == r->cap_risky) {
+        uint32_t cap = r->cap_risky ? r->cap_risky * 2 : 64;
+        uint32_t *more = work_grow(w, r->risky, r->n_risky, cap, sizeof *more);
+        if (!more) return false;
+        r->risky = more;
+        r->cap_risky = cap;
+    }
+    r->risky[r->n_risky++] = id;
+    return true;
+}
+
+static bool risky_find(LazyRules *r, const GrammarVocab *v, GrammarWork *w) {
+    for (uint32_t id = 0; id < v->n_tokens; id++) {
+        bool risky = false;
+        for (size_t i = 0; i < r->n && !risky; i++) {
+            const LazyTrigger *t = &r->triggers[i];
+            if (t->kind == GRAMMAR_TRIGGER_TOKEN) risky = t->token == id;
+            if (t->kind == GRAMMAR_TRIGGER_WORD)
+                risky = word_ends_inside(t->text, grammar_vocab_token(v, id));
+        }
+        if (risky && !risky_add(r, w, id)) return false;
+    }
+    return true;
+}
+
+LazyRules *lazy_rules_new(const GrammarLazy *lazy, const GrammarVocab *vocab, Err *err) {
     if (lazy->n_triggers > LAZY_MAX_TRIGGERS) {
         err_set(err, ERR_LIMIT, "%zu grammar triggers, at most %d are accepted", lazy->n_triggers,
                 LAZY_MAX_TRIGGERS);
@@ -38,7 +73,7 @@ LazyRules *lazy_rules_new(const GrammarLazy *lazy, Err *err) {
     r->triggers = work_array(&w, LazyTrigger, lazy->n_triggers);
     for (size_t i = 0; r->triggers && i < lazy->n_triggers && !w.failed; i++)
         if (trigger_init(&r->triggers[i], &lazy->triggers[i], &w)) r->n++;
-    if (!w.failed) return r;
+    if (!w.failed && (!vocab || risky_find(r, vocab, &w))) return r;
     lazy_rules_release(r);
     return NULL;
 }

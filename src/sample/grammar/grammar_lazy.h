@@ -19,9 +19,12 @@ typedef struct LazyRules { /* shared by a state and its clones */
     Arena arena;
     LazyTrigger *triggers;
     size_t n, n_refs;
+    uint32_t *risky; /* tokens that may complete a trigger and then go on */
+    uint32_t n_risky, cap_risky;
 } LazyRules;
 
-LazyRules *lazy_rules_new(const GrammarLazy *lazy, Err *err);
+LazyRules *lazy_rules_new(const GrammarLazy *lazy, const GrammarVocab *vocab,
+                          Err *err); /* vocab may be NULL */
 void lazy_rules_release(LazyRules *r);
 
 /* Looks for a trigger that ends in text[seen..]; *at is where the grammar begins, STR_NPOS if none is there. The earliest

@@ -223,9 +223,9 @@ static uint32_t subset_intern(Det *d, Around before) {
     bool fresh;
     uint32_t id = table_intern(&d->subsets, d->key, d->n_list + 1, &fresh);
     if (id == TABLE_NONE) work_fail(d->w, ERR_NOMEM, "out of memory for a grammar");
-    if (id != TABLE_NONE && id >= d->w->max_states)
+    if (id != TABLE_NONE && id >= d->w->max_states / 3)
         work_fail(d->w, ERR_LIMIT, "a pattern of the grammar needs more than %u states",
-                  d->w->max_states);
+                  d->w->max_states / 3);
     return d->w->failed ? DFA_DEAD : id;
 }
 

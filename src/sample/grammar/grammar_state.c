@@ -46,7 +46,7 @@ GrammarState *grammar_state_new(Grammar *g, const GrammarVocab *vocab, const Gra
     s->now = (Snapshot){.machine = machine_start(&g->machine), .active = true};
     if (lazy && lazy->n_triggers) {
         s->now.active = false;
-        if (!(s->lazy = lazy_rules_new(lazy, err))) {
+        if (!(s->lazy = lazy_rules_new(lazy, vocab, err))) {
             mem_free(s);
             return NULL;
         }
@@ -122,30 +122,6 @@ bool grammar_state_may_end(const GrammarState *s) {
 
 bool grammar_state_is_done(const GrammarState *s) {
     return s->now.active && (s->now.ended || machine_is_done(&s->grammar->machine, s->now.machine));
-}
-
-bool grammar_state_mask(GrammarState *s, uint64_t *bits, Err *err) {
-    if (!s->vocab)
-        return err_set(err, ERR_INTERNAL, "a grammar state without vocabulary has no masks");
-    size_t bytes = s->vocab->n_words * sizeof *bits;
-    if (!s->now.active) {
-        memset(bits, 0xFF, bytes);
-        if (s->vocab->n_tokens % 64)
-            bits[s->vocab->n_words - 1] = ((uint64_t)1 << s->vocab->n_tokens % 64) - 1;
-        return true;
-    }
-    if (s->now.ended) {
-        memset(bits, 0, bytes);
-        return true;
-    }
-    if (!mask_bind(&s->grammar->masks, s->vocab, err) || !machine_trim(s->grammar, err))
-        return false;
-    if (!mask_compute(s->grammar, s->now.machine, bits, err)) return false;
-    for (uint32_t i = 0;
-         i < s->vocab->n_eos && machine_may_end(&s->grammar->machine, s->now.machine); i++)
-        if (s->vocab->eos[i] < s->vocab->n_tokens)
-            bits[s->vocab->eos[i] / 64] |= (uint64_t)1 << s->vocab->eos[i] % 64;
-    return true;
 }
 
 /* ---- writing ---- */
@@ -244,5 +220,45 @@ bool grammar_state_rollback(GrammarState *s, size_t n, Err *err) {
         s->now = s->past[s->head];
     }
     if (!s->now.active) s->text.n = s->now.text_n;
+    return true;
+}
+
+/* ---- masks ---- */
+
+/* Takes out the tokens that would set a trigger off and then break the grammar. */
+static bool risky_drop(GrammarState *s, uint64_t *bits, Err *err) {
+    for (uint32_t i = 0; i < s->lazy->n_risky; i++) {
+        uint32_t id = s->lazy->risky[i];
+        bool ok;
+        if (!grammar_state_accept_token(s, id, &ok, err)) return false;
+        if (!ok)
+            bits[id / 64] &= ~((uint64_t)1 << id % 64);
+        else if (!grammar_state_rollback(s, 1, err))
+            return false;
+    }
+    return true;
+}
+
+bool grammar_state_mask(GrammarState *s, uint64_t *bits, Err *err) {
+    if (!s->vocab)
+        return err_set(err, ERR_INTERNAL, "a grammar state without vocabulary has no masks");
+    size_t bytes = s->vocab->n_words * sizeof *bits;
+    if (!s->now.active) {
+        memset(bits, 0xFF, bytes);
+        if (s->vocab->n_tokens % 64)
+            bits[s->vocab->n_words - 1] = ((uint64_t)1 << s->vocab->n_tokens % 64) - 1;
+        return risky_drop(s, bits, err);
+    }
+    if (s->now.ended) {
+        memset(bits, 0, bytes);
+        return true;
+    }
+    if (!mask_bind(&s->grammar->masks, s->vocab, err) || !machine_trim(s->grammar, err))
+        return false;
+    if (!mask_compute(s->grammar, s->now.machine, bits, err)) return false;
+    for (uint32_t i = 0;
+         i < s->vocab->n_eos && machine_may_end(&s->grammar->machine, s->now.machine); i++)
+        if (s->vocab->eos[i] < s->vocab->n_tokens)
+            bits[s->vocab->eos[i] / 64] |= (uint64_t)1 << s->vocab->eos[i] % 64;
     return true;
 }

@@ -64,6 +64,13 @@ static void a_word_activates(void **state) {
         s,
         "l>x")); /* completes the word, but goes on against the grammar: refused, nothing changed */
     assert_false(grammar_state_is_active(s));
+    assert_true(grammar_state_mask(s, bits, &err)); /* a mask knows such tokens */
+    for (uint32_t i = 0; i < vocab.n; i++) {
+        bool ok;
+        assert_true(grammar_state_accept_token(s, i, &ok, &err));
+        assert_int_equal(ok, bits[i / 64] >> i % 64 & 1);
+        if (ok) assert_true(grammar_state_rollback(s, 1, &err));
+    }
     assert_true(takes(s, "l>1"));
     assert_true(grammar_state_is_active(s));
     assert_false(takes(s, "a"));
@@ -76,6 +83,28 @@ static void a_word_activates(void **state) {
     mem_free(bits);
     grammar_state_free(s);
     grammar_free(g);
+}
+
+/* A token that completes the trigger and then breaks the grammar is not in the mask. */
+static void masks_before_a_trigger(void **state) {
+    (void)state;
+    Err err = {0};
+    Str tokens[] = {STR("l>"),      STR("l>x"),      STR("l>1"), STR("a"),
+                    STR("<call>y"), STR("x<call>1"), STR("")};
+    uint32_t eos = 6;
+    uint64_t bits;
+    GrammarVocab *v = grammar_vocab_new(tokens, 7, &eos, 1, NULL, &err);
+    Grammar *g = gbnf("root ::= \"<call>\" [0-9]+");
+    GrammarTrigger t = {.kind = GRAMMAR_TRIGGER_WORD, .text = STR("<call>")};
+    GrammarState *s = grammar_state_new(g, v, &(GrammarLazy){&t, 1}, &err);
+    assert_true(grammar_state_mask(s, &bits, &err));
+    assert_int_equal(bits, 0x6F); /* all but <call>y */
+    assert_true(takes(s, "<cal"));
+    assert_true(grammar_state_mask(s, &bits, &err));
+    assert_int_equal(bits, 0x6D); /* l>x neither */
+    grammar_state_free(s);
+    grammar_free(g);
+    grammar_vocab_free(v);
 }
 
 static void patterns_and_tokens_activate(void **state) {
@@ -336,11 +365,12 @@ static void boolean_operations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_activates),        cmocka_unit_test(patterns_and_tokens_activate),
-        cmocka_unit_test(tokens_by_number),        cmocka_unit_test(special_and_twin_tokens),
-        cmocka_unit_test(limits_end_in_errors),    cmocka_unit_test(ambiguity_is_shared),
-        cmocka_unit_test(nesting_is_bounded),      cmocka_unit_test(failing_allocations),
-        cmocka_unit_test(numbers_compare_exactly), cmocka_unit_test(boolean_operations),
+        cmocka_unit_test(masks_before_a_trigger),       cmocka_unit_test(a_word_activates),
+        cmocka_unit_test(patterns_and_tokens_activate), cmocka_unit_test(tokens_by_number),
+        cmocka_unit_test(special_and_twin_tokens),      cmocka_unit_test(limits_end_in_errors),
+        cmocka_unit_test(ambiguity_is_shared),          cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(failing_allocations),          cmocka_unit_test(numbers_compare_exactly),
+        cmocka_unit_test(boolean_operations),
     };
     return cmocka_run_group_tests(tests, vocab_open, vocab_close);
 }
