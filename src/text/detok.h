@@ -12,7 +12,7 @@
 #ifndef MLXCEL_TEXT_DETOK_H
 #define MLXCEL_TEXT_DETOK_H
 
-#include "text/decoder.h"
+#include "text/tok_decoder.h"
 #include "text/tokenizer.h"
 
 typedef struct Detok {

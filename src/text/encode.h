@@ -2,7 +2,7 @@
 #ifndef MLXCEL_TEXT_ENCODE_H
 #define MLXCEL_TEXT_ENCODE_H
 
-#include "text/decoder.h"
+#include "text/tok_decoder.h"
 #include "text/tokenizer.h"
 
 bool encode_spans(const Tokenizer *t, const TokSpan *spans, size_t n, TokIds *out,

@@ -61,7 +61,8 @@ static bool take_added(Tokenizer *t, const Json *list, Err *err) {
     return true;
 }
 
-/* Classes whose post-processor transformers rebuilds from add_bos_token and add_eos_token. */
+/* Classes whose post-processor transformers builds from add_bos_token and add_eos_token. A tokenizer.json that adds tokens
+ * itself has the last word here. */
 static bool rebuilds_post(Str name) {
     return str_starts(name, STR("Llama")) || str_starts(name, STR("CodeLlama")) ||
            str_starts(name, STR("Gemma")) || str_starts(name, STR("Cohere"));
@@ -73,7 +74,10 @@ static bool take_post(Tokenizer *t, const Json *j, Err *err) {
     (void)json_str(json_get(j, "tokenizer_class"), &name);
     bool has = json_bool(json_get(j, "add_bos_token"), &bos);
     has = json_bool(json_get(j, "add_eos_token"), &eos) || has;
-    if (!has || !(rebuilds_post(name) || t->post.single.n == 0)) return true;
+    bool own = false;
+    for (size_t i = 0; i < t->post.single.n; i++)
+        own = own || t->post.single.p[i].kind == POST_TOKEN;
+    if (!has || own || !(rebuilds_post(name) || t->post.single.n == 0)) return true;
     return postproc_set(&t->post, bos ? t->roles[TOK_BOS] : TOK_NONE,
                         eos ? t->roles[TOK_EOS] : TOK_NONE, err);
 }

@@ -3,7 +3,7 @@
 
 #include "base/utf8.h"
 #include "text/base64.h"
-#include "text/decoder.h"
+#include "text/tok_decoder.h"
 #include "text/normalizer.h"
 #include "text/pretokenizer.h"
 

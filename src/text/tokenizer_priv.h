@@ -9,7 +9,7 @@
 
 #include "text/added.h"
 #include "text/bpe.h"
-#include "text/decoder.h"
+#include "text/tok_decoder.h"
 #include "text/normalizer.h"
 #include "text/postproc.h"
 #include "text/pretokenizer.h"

@@ -1,4 +1,4 @@
-#include "text/decoder.h"
+#include "text/tok_decoder.h"
 
 #include <string.h>
 

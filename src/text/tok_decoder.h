@@ -1,7 +1,7 @@
-/* decoder.h: turns the spellings of tokens back into text: a flat list of steps over a list of strings (nested Sequences are
+/* tok_decoder.h: turns the spellings of tokens back into text: a flat list of steps over a list of strings (nested Sequences are
  * unrolled), joined at the end. */
-#ifndef MLXCEL_TEXT_DECODER_H
-#define MLXCEL_TEXT_DECODER_H
+#ifndef MLXCEL_TEXT_TOK_DECODER_H
+#define MLXCEL_TEXT_TOK_DECODER_H
 
 #include "json/json.h"
 #include "text/tok_piece.h"
