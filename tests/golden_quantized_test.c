@@ -26,7 +26,7 @@ typedef struct Case {
     Str name;
     const Json *golden;
     const char *backend;
-    bool rounds;        /* the backend rounds activations to int8 */
+    bool rounds;               /* the backend rounds activations to int8 */
     double max_diff, rms_diff; /* how far the reference moves under that */
     Arena *a;
 } Case;
@@ -35,7 +35,8 @@ static bool engine_for(const Case *c, Model **m, Engine **e, Err *err) {
     char path[4200];
     Str file = STR_NONE;
     (void)json_str(json_get(c->golden, "file"), &file);
-    snprintf(path, sizeof path, "%s%s%.*s", c->dir, file.n ? "/" : "", (int)file.n, file.n ? file.p : "");
+    snprintf(path, sizeof path, "%s%s%.*s", c->dir, file.n ? "/" : "", (int)file.n,
+             file.n ? file.p : "");
     ModelOptions mo = {.backend = c->backend, .be = {.n_threads = 2}};
     EngineOptions eo = engine_options();
     eo.k = eo.v = PLANE_F32;
@@ -86,12 +87,14 @@ static bool is_coarse(const Case *c) {
     return false;
 }
 
-static bool judge(const Case *c, const float *got, const float *want, size_t n_rows, size_t vocab, Err *err) {
+static bool judge(const Case *c, const float *got, const float *want, size_t n_rows, size_t vocab,
+                  Err *err) {
     size_t n = n_rows * vocab;
     double rms = row_rms(got, want, n), kl = 0;
     if (!c->rounds) {
         double off = max_over_rms(got, want, n);
-        return off <= REF_TOLERANCE || err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);
+        return off <= REF_TOLERANCE ||
+               err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);
     }
     double *rows = arena_array(c->a, double, n_rows);
     for (size_t i = 0; i < n_rows; i++) {
@@ -104,10 +107,13 @@ static bool judge(const Case *c, const float *got, const float *want, size_t n_r
         kl = 0;
     }
     if (getenv("MLXCEL_SHOW"))
-        print_message("%.*s %s: rms %.4f, band %.4f, KL %.5f\n", (int)c->name.n, c->name.p, c->backend, rms, 2 * c->rms_diff, kl);
+        print_message("%.*s %s: rms %.4f, band %.4f, KL %.5f\n", (int)c->name.n, c->name.p,
+                      c->backend, rms, 2 * c->rms_diff, kl);
     if (!(rms <= 2 * c->rms_diff))
-        return err_set(err, ERR_INTERNAL, "logits are off by %.4f (rms), %.4f is the band", rms, 2 * c->rms_diff);
-    if (!(kl <= MAX_MEAN_KL) && !is_coarse(c)) return err_set(err, ERR_INTERNAL, "the mean KL is %.5f", kl);
+        return err_set(err, ERR_INTERNAL, "logits are off by %.4f (rms), %.4f is the band", rms,
+                       2 * c->rms_diff);
+    if (!(kl <= MAX_MEAN_KL) && !is_coarse(c))
+        return err_set(err, ERR_INTERNAL, "the mean KL is %.5f", kl);
     return true;
 }
 
@@ -119,8 +125,10 @@ static bool check_logits(const Case *c, Engine *e, const Model *m, Err *err) {
     snprintf(file, sizeof file, "%s/logits.npy", c->dir);
     if (!npy_load(file, &want, err)) return false;
     float *got = arena_array(c->a, float, want.n);
-    bool ok = n * m->arch.vocab == want.n || err_set(err, ERR_INTERNAL, "logits.npy has another shape");
-    ok = ok && run_logits(e, m, ids, n, got, err) && judge(c, got, want.data, n, m->arch.vocab, err);
+    bool ok =
+        n * m->arch.vocab == want.n || err_set(err, ERR_INTERNAL, "logits.npy has another shape");
+    ok =
+        ok && run_logits(e, m, ids, n, got, err) && judge(c, got, want.data, n, m->arch.vocab, err);
     npy_free(&want);
     return ok;
 }
@@ -136,14 +144,16 @@ static bool check_greedy(const Case *c, Engine *e, const Model *m, Err *err) {
     uint32_t *got = arena_array(c->a, uint32_t, n_new + 1);
     if (!run_greedy(e, m, ids, n, n_new, got, err)) return false;
     for (size_t i = 0; i < n_new; i++)
-        if (got[i] != want[i]) return err_set(err, ERR_INTERNAL, "greedy token %zu is %u, not %u", i, got[i], want[i]);
+        if (got[i] != want[i])
+            return err_set(err, ERR_INTERNAL, "greedy token %zu is %u, not %u", i, got[i], want[i]);
     return true;
 }
 
 static bool check(const Case *c, Err *err) {
     Model *m = NULL;
     Engine *e = NULL;
-    bool ok = engine_for(c, &m, &e, err) && check_logits(c, e, m, err) && check_greedy(c, e, m, err);
+    bool ok =
+        engine_for(c, &m, &e, err) && check_logits(c, e, m, err) && check_greedy(c, e, m, err);
     engine_close(e);
     model_close(m);
     return ok;
@@ -163,10 +173,15 @@ static bool known(const char *dir, const Json *golden) {
     return found;
 }
 
-typedef struct Tally { size_t n_run, n_bad, n_unknown; } Tally;
+typedef struct Tally {
+    size_t n_run, n_bad, n_unknown;
+} Tally;
 
 static void run_one(Case *c, Tally *t) {
-    static const struct { const char *name; bool rounds; } BACKENDS[] = {{"ref", false}, {"cpu", true}};
+    static const struct {
+        const char *name;
+        bool rounds;
+    } BACKENDS[] = {{"ref", false}, {"cpu", true}};
     const char *only = getenv("MLXCEL_TEST_BACKEND");
     const Json *moves = json_get(c->golden, "int8_activations");
     (void)json_f64(json_get(moves, "max_abs_diff"), &c->max_diff);
@@ -197,12 +212,15 @@ static void run_all(const char *root, Tally *t) {
         if (!os_is_dir(c.dir)) continue;
         snprintf(file, sizeof file, "%s/golden.json", c.dir);
         if (!(c.golden = json_of(file, &own, &err))) fail_msg("%s", err.msg);
-        if (known(c.dir, c.golden)) run_one(&c, t);
-        else t->n_unknown++;
+        if (known(c.dir, c.golden))
+            run_one(&c, t);
+        else
+            t->n_unknown++;
         arena_deinit(&own);
     }
     arena_deinit(&a);
-    print_message("%s: %zu runs, %zu bad, %zu of families not known\n", root, t->n_run, t->n_bad, t->n_unknown);
+    print_message("%s: %zu runs, %zu bad, %zu of families not known\n", root, t->n_run, t->n_bad,
+                  t->n_unknown);
     assert_true(t->n_run > 0);
     assert_int_equal(t->n_bad, 0);
 }
@@ -263,6 +281,7 @@ static void lost_biases_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(goldens_match), cmocka_unit_test(lost_biases_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(goldens_match),
+                                       cmocka_unit_test(lost_biases_are_refused)};
     return cmocka_run_group_tests_name("golden_quantized", tests, NULL, NULL);
 }

@@ -51,7 +51,8 @@ static void copy_dir(const char *from, const char *to) {
             copy_dir(a, b);
             continue;
         }
-        if (!os_read_file(a, 1 << 24, &data, &err) || !os_write_file(b, buf_str(&data), &err)) fail_msg("%s", err.msg);
+        if (!os_read_file(a, 1 << 24, &data, &err) || !os_write_file(b, buf_str(&data), &err))
+            fail_msg("%s", err.msg);
         buf_deinit(&data);
     }
     closedir(d);
@@ -102,13 +103,16 @@ static bool run_model(Replay *r, const char *path, bool same, bool *loaded, Err 
     const uint32_t *ids = ids_of(json_at(json_get(r->golden, "tokens"), 0), &r->a, &n);
     float *got = arena_array(&r->a, float, r->logits.n);
     assert_true(ids && got);
-    bool ok = model_open(path, &mo, &m, err) && engine_open(m, &eo, &e, err) && run_greedy(e, m, ids, 3, N_NEW, out, err);
+    bool ok = model_open(path, &mo, &m, err) && engine_open(m, &eo, &e, err) &&
+              run_greedy(e, m, ids, 3, N_NEW, out, err);
     *loaded = ok;
     if (ok && same) {
-        ok = n * m->arch.vocab == r->logits.n || err_set(err, ERR_INTERNAL, "the vocabulary is another");
+        ok = n * m->arch.vocab == r->logits.n ||
+             err_set(err, ERR_INTERNAL, "the vocabulary is another");
         ok = ok && run_logits(e, m, ids, n, got, err);
         double off = ok ? max_over_rms(got, r->logits.data, r->logits.n) : 0;
-        if (ok && !(off <= SAME_TOLERANCE)) ok = err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);
+        if (ok && !(off <= SAME_TOLERANCE))
+            ok = err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);
     }
     engine_close(e);
     model_close(m);
@@ -131,7 +135,8 @@ static bool prepare(Replay *r, const Json *line, char path[PATH_BYTES]) {
         path_join(as, r->root, STR("base"));
         copy_dir(as, path);
         path_join(as, path, STR("config.json"));
-        if (!os_read_file(from, 1 << 24, &data, &err) || !os_write_file(as, buf_str(&data), &err)) fail_msg("%s", err.msg);
+        if (!os_read_file(from, 1 << 24, &data, &err) || !os_write_file(as, buf_str(&data), &err))
+            fail_msg("%s", err.msg);
         buf_deinit(&data);
     } else {
         copy_dir(from, path);
@@ -150,12 +155,17 @@ static void run_case(Replay *r, const Json *line) {
         ok = run_model(r, path, json_is(same, JSON_TRUE), &loaded, &err);
         double ms = (double)(os_now_ns() - t0) * 1e-6;
         r->n_run++;
-        bool reason = ok || (err.kind != ERR_NONE && err.msg[0] && (loaded || err.kind != ERR_INTERNAL));
-        bool right = str_eqc(must, "accept") ? ok : str_eqc(must, "refuse") ? !ok && !loaded : ok || !loaded;
-        if (getenv("MLXCEL_SHOW")) print_message(STR_F " (%.0f ms): %s\n", STR_A(file), ms, ok ? "loads" : err.msg);
+        bool reason =
+            ok || (err.kind != ERR_NONE && err.msg[0] && (loaded || err.kind != ERR_INTERNAL));
+        bool right = str_eqc(must, "accept")   ? ok
+                     : str_eqc(must, "refuse") ? !ok && !loaded
+                                               : ok || !loaded;
+        if (getenv("MLXCEL_SHOW"))
+            print_message(STR_F " (%.0f ms): %s\n", STR_A(file), ms, ok ? "loads" : err.msg);
         if (!right || !reason) {
             r->n_bad++;
-            print_error(STR_F " (" STR_F "): %s\n", STR_A(file), STR_A(must), ok ? "loads" : err.msg);
+            print_error(STR_F " (" STR_F "): %s\n", STR_A(file), STR_A(must),
+                        ok ? "loads" : err.msg);
         }
     } else {
         r->n_skipped++;
@@ -164,7 +174,9 @@ static void run_case(Replay *r, const Json *line) {
     remove_dir(path);
 }
 
-static bool is_model(Str kind) { return str_eqc(kind, "gguf") || str_eqc(kind, "config") || str_eqc(kind, "checkpoint"); }
+static bool is_model(Str kind) {
+    return str_eqc(kind, "gguf") || str_eqc(kind, "config") || str_eqc(kind, "checkpoint");
+}
 
 static void replay(const char *root) {
     Replay r = {.root = root, .temp = "/tmp/mlxcel_models_XXXXXX"};
@@ -185,7 +197,8 @@ static void replay(const char *root) {
         if (!json_parse(line, NULL, &r.a, &doc, &err)) fail_msg("%s", err.msg);
         if (is_model(json_get(doc, "kind")->text)) run_case(&r, doc);
     }
-    print_message("%s: %zu models, %zu wrong verdicts, %zu cannot be set up here\n", root, r.n_run, r.n_bad, r.n_skipped);
+    print_message("%s: %zu models, %zu wrong verdicts, %zu cannot be set up here\n", root, r.n_run,
+                  r.n_bad, r.n_skipped);
     remove_dir(r.temp);
     npy_free(&r.logits);
     buf_deinit(&text);

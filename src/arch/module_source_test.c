@@ -16,14 +16,16 @@ typedef struct Case {
     const char *quantization; /* the config's section, or NULL */
     const char *tensors;      /* of module "m.p": "weight U32 64 16, scales F16 64 2" */
     QFormat format;
-    unsigned bits, group;     /* of the form; 0: not looked at */
-    const char *error;        /* a piece of the message; NULL: accepted */
+    unsigned bits, group; /* of the form; 0: not looked at */
+    const char *error;    /* a piece of the message; NULL: accepted */
 } Case;
 
 #define MLX(rest) "{\"bits\":4,\"group_size\":64" rest "}"
 #define GPTQ(rest) "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":64" rest "}"
 #define AWQ(rest) "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":64" rest "}"
-#define CT(targets, weights) "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"targets\":" targets ",\"weights\":" weights "}}}"
+#define CT(targets, weights)                                                                       \
+    "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"targets\":" targets      \
+    ",\"weights\":" weights "}}}"
 #define INT4_64 "{\"num_bits\":4,\"type\":\"int\",\"strategy\":\"group\",\"group_size\":64}"
 #define INT8_ROW "{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"channel\"}"
 
@@ -35,7 +37,8 @@ typedef struct Case {
 /* All of a [64, 128] matrix. */
 static const Case CASES[] = {
     {NULL, "weight F16 64 128", QFORMAT_ROWS, 0, 0, NULL},
-    {NULL, "weight F16 64 64", 0, 0, 0, "tensor m.p.weight has shape [64, 64], the config asks for [64, 128]"},
+    {NULL, "weight F16 64 64", 0, 0, 0,
+     "tensor m.p.weight has shape [64, 64], the config asks for [64, 128]"},
     {NULL, "weight I64 64 128", 0, 0, 0, "tensor m.p.weight has type I64"},
     {NULL, "other F16 64 128", 0, 0, 0, "tensor m.p.weight is missing"},
     /* MLX */
@@ -44,67 +47,111 @@ static const Case CASES[] = {
     {NULL, AFFINE4, QFORMAT_MLX_AFFINE, 4, 64, NULL},    /* the tensors decide */
     {MLX(",\"m.p\":false"), AFFINE4, QFORMAT_MLX_AFFINE, 4, 64, NULL},
     {MLX(",\"m.p\":{\"bits\":8,\"group_size\":64}"), AFFINE8, QFORMAT_MLX_AFFINE, 8, 64, NULL},
-    {MLX(",\"m.p\":{\"bits\":8,\"group_size\":64}"), AFFINE4, 0, 0, 0, "tensor m.p.weight: the config says mlx affine, 8 bits"},
-    {MLX(",\"m.p\":{\"bits\":4,\"group_size\":32}"), AFFINE4, 0, 0, 0, "tensor m.p.weight: the config says mlx affine, 4 bits, groups of 32"},
-    {MLX(",\"m.p\":{\"bits\":4,\"group_size\":32}"), "weight U32 64 16, scales U8 64 4", 0, 0, 0, "the config says mlx affine"},
-    {MLX(",\"m.p\":{\"mode\":\"mxfp4\"}"), "weight U32 64 16, scales U8 64 4", QFORMAT_MLX_MXFP4, 4, 32, NULL},
-    {MLX(",\"mode\":\"affine\""), "weight U32 64 16, scales U8 64 8", QFORMAT_MLX_NVFP4, 4, 16, NULL},
+    {MLX(",\"m.p\":{\"bits\":8,\"group_size\":64}"), AFFINE4, 0, 0, 0,
+     "tensor m.p.weight: the config says mlx affine, 8 bits"},
+    {MLX(",\"m.p\":{\"bits\":4,\"group_size\":32}"), AFFINE4, 0, 0, 0,
+     "tensor m.p.weight: the config says mlx affine, 4 bits, groups of 32"},
+    {MLX(",\"m.p\":{\"bits\":4,\"group_size\":32}"), "weight U32 64 16, scales U8 64 4", 0, 0, 0,
+     "the config says mlx affine"},
+    {MLX(",\"m.p\":{\"mode\":\"mxfp4\"}"), "weight U32 64 16, scales U8 64 4", QFORMAT_MLX_MXFP4, 4,
+     32, NULL},
+    {MLX(",\"mode\":\"affine\""), "weight U32 64 16, scales U8 64 8", QFORMAT_MLX_NVFP4, 4, 16,
+     NULL},
     {MLX(""), "weight U32 64 32, scales U8 64 4", QFORMAT_MLX_MXFP8, 8, 32, NULL},
-    {MLX(""), "weight U32 64 32, scales U8 64 8", 0, 0, 0, "tensor m.p.weight: 32 words and 8 scales"},
+    {MLX(""), "weight U32 64 32, scales U8 64 8", 0, 0, 0,
+     "tensor m.p.weight: 32 words and 8 scales"},
     {MLX(""), "weight U32 64 16, scales F16 64 2", 0, 0, 0, "biases is missing"},
-    {MLX(""), "weight U32 64 16, scales F16 64 1, biases F16 64 2", 0, 0, 0, "tensor m.p.weight: mlx"},
-    {MLX(""), "weight U32 64 28, scales F16 64 2, biases F16 64 2", 0, 0, 0, "tensor m.p.weight: mlx: 7 bits"},
+    {MLX(""), "weight U32 64 16, scales F16 64 1, biases F16 64 2", 0, 0, 0,
+     "tensor m.p.weight: mlx"},
+    {MLX(""), "weight U32 64 28, scales F16 64 2, biases F16 64 2", 0, 0, 0,
+     "tensor m.p.weight: mlx: 7 bits"},
     {MLX(""), "weight U32 64 16", 0, 0, 0, "tensor m.p.weight has type U32"},
     {"{\"bits\":7,\"group_size\":64}", "weight F16 64 128", 0, 0, 0, "bits is 7"},
     {"{\"bits\":4,\"group_size\":48}", "weight F16 64 128", 0, 0, 0, "group_size is 48"},
-    {"{\"bits\":4,\"group_size\":32,\"mode\":\"x\"}", "weight F16 64 128", 0, 0, 0, "mode is \"x\""},
-    {"{\"bits\":4,\"group_size\":32,\"m.q\":{\"bits\":9}}", "weight F16 64 128", 0, 0, 0, "quantization: m.q: bits is 9"},
+    {"{\"bits\":4,\"group_size\":32,\"mode\":\"x\"}", "weight F16 64 128", 0, 0, 0,
+     "mode is \"x\""},
+    {"{\"bits\":4,\"group_size\":32,\"m.q\":{\"bits\":9}}", "weight F16 64 128", 0, 0, 0,
+     "quantization: m.q: bits is 9"},
     /* GPTQ */
     {GPTQ(""), GPTQ4, QFORMAT_GPTQ, 4, 64, NULL},
     {GPTQ(",\"checkpoint_format\":\"marlin\""), GPTQ4, 0, 0, 0, "checkpoint_format is \"marlin\""},
     {GPTQ(",\"is_marlin_format\":true"), GPTQ4, 0, 0, 0, "is_marlin_format is true"},
-    {GPTQ(",\"dynamic\":{\"+:m\\\\.[pq]$\":{\"bits\":8}}"), "qweight I32 32 64, qzeros I32 2 16, scales F16 2 64", QFORMAT_GPTQ, 8, 64, NULL},
-    {GPTQ(",\"dynamic\":{\"m\\\\.[pq]$\":{\"bits\":8}}"), GPTQ4, 0, 0, 0, "tensor m.p.qweight (8 bits by m\\.[pq]$)"},
+    {GPTQ(",\"dynamic\":{\"+:m\\\\.[pq]$\":{\"bits\":8}}"),
+     "qweight I32 32 64, qzeros I32 2 16, scales F16 2 64", QFORMAT_GPTQ, 8, 64, NULL},
+    {GPTQ(",\"dynamic\":{\"m\\\\.[pq]$\":{\"bits\":8}}"), GPTQ4, 0, 0, 0,
+     "tensor m.p.qweight (8 bits by m\\.[pq]$)"},
     {GPTQ(",\"dynamic\":{\"-:m.p\":{}}"), "weight F16 64 128", QFORMAT_ROWS, 0, 0, NULL},
     {GPTQ(",\"dynamic\":{\"(\":{\"bits\":8}}"), GPTQ4, 0, 0, 0, "pattern \"(\""},
-    {GPTQ(""), "qweight I32 32 64, qzeros I32 2 16, scales F16 2 64", 0, 0, 0, "tensor m.p.qweight (4 bits by quantization_config)"},
+    {GPTQ(""), "qweight I32 32 64, qzeros I32 2 16, scales F16 2 64", 0, 0, 0,
+     "tensor m.p.qweight (4 bits by quantization_config)"},
     {"{\"quant_method\":\"gptq\",\"bits\":5,\"group_size\":64}", GPTQ4, 0, 0, 0, "bits is 5"},
-    {"{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1}", "qweight I32 16 64, qzeros I32 1 8, scales F16 1 64", QFORMAT_GPTQ, 4, 128, NULL},
-    {"{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1}", GPTQ4, 0, 0, 0, "tensor m.p.qweight"},
+    {"{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1}",
+     "qweight I32 16 64, qzeros I32 1 8, scales F16 1 64", QFORMAT_GPTQ, 4, 128, NULL},
+    {"{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1}", GPTQ4, 0, 0, 0,
+     "tensor m.p.qweight"},
     {NULL, GPTQ4, 0, 0, 0, "tensor m.p.qweight: the quantization method of the config is none"},
     {GPTQ(""), "qweight I32 16 64, qzeros I32 2 8", 0, 0, 0, "scales is missing"},
     /* AWQ */
-    {AWQ(",\"version\":\"gemm\""), "qweight I32 128 8, qzeros I32 2 8, scales F16 2 64", QFORMAT_AWQ, 4, 64, NULL},
-    {AWQ(",\"version\":\"gemv\""), "qweight I32 128 8, qzeros I32 2 8, scales F16 2 64", 0, 0, 0, "version is \"gemv\""},
+    {AWQ(",\"version\":\"gemm\""), "qweight I32 128 8, qzeros I32 2 8, scales F16 2 64",
+     QFORMAT_AWQ, 4, 64, NULL},
+    {AWQ(",\"version\":\"gemv\""), "qweight I32 128 8, qzeros I32 2 8, scales F16 2 64", 0, 0, 0,
+     "version is \"gemv\""},
     {AWQ(""), "qweight I32 128 8, qzeros I32 4 8, scales F16 4 64", 0, 0, 0, "tensor m.p.qweight"},
     {"{\"quant_method\":\"awq\",\"w_bit\":8}", "weight F16 64 128", 0, 0, 0, "bits is 8"},
     /* compressed-tensors */
     {CT("[\"Linear\"]", INT4_64), PACKED4, QFORMAT_CT_PACKED, 4, 64, NULL},
-    {CT("[\"Linear\"]", INT4_64), PACKED4 ", weight_shape I64 2", 0, 0, 0, "tensor m.p.weight_shape holds"},
-    {CT("[\"re:.*\\\\.q$\"]", INT4_64), "weight_packed I32 64 32, weight_scale BF16 64 1", QFORMAT_CT_PACKED, 8, 128, NULL},
-    {CT("[\"Linear\"]", INT4_64), "weight_packed I32 64 32, weight_scale BF16 64 1", 0, 0, 0, "tensor m.p.weight_packed (4 bits by g)"},
-    {CT("[\"m.p\"]", INT8_ROW), "weight I8 64 128, weight_scale BF16 64 1", QFORMAT_CT_INT, 8, 128, NULL},
-    {CT("[\"m.p\"]", INT4_64), "weight F8_E4M3 64 128, weight_scale BF16 64 1", 0, 0, 0, "tensor m.p.weight has type F8_E4M3, the config says 4 bits"},
-    {CT("[\"Linear\"]", "{\"num_bits\":4,\"type\":\"float\",\"strategy\":\"group\",\"group_size\":32}"), "weight_packed U8 64 64, weight_scale U8 64 4", QFORMAT_CT_MXFP4, 4, 32, NULL},
-    {CT("[\"Linear\"]", "{\"num_bits\":4,\"type\":\"float\",\"strategy\":\"tensor_group\",\"group_size\":16}"), "weight_packed U8 64 64, weight_scale F8_E4M3 64 8, weight_global_scale F32 1", QFORMAT_CT_NVFP4, 4, 16, NULL},
-    {"{\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"}", "weight F16 64 128", 0, 0, 0, "format is \"marlin-24\""},
-    {"{\"quant_method\":\"compressed-tensors\",\"sparsity_config\":{\"format\":\"sparse-bitmask\"}}", "weight F16 64 128", 0, 0, 0, "sparsity_config: format"},
+    {CT("[\"Linear\"]", INT4_64), PACKED4 ", weight_shape I64 2", 0, 0, 0,
+     "tensor m.p.weight_shape holds"},
+    {CT("[\"re:.*\\\\.q$\"]", INT4_64), "weight_packed I32 64 32, weight_scale BF16 64 1",
+     QFORMAT_CT_PACKED, 8, 128, NULL},
+    {CT("[\"Linear\"]", INT4_64), "weight_packed I32 64 32, weight_scale BF16 64 1", 0, 0, 0,
+     "tensor m.p.weight_packed (4 bits by g)"},
+    {CT("[\"m.p\"]", INT8_ROW), "weight I8 64 128, weight_scale BF16 64 1", QFORMAT_CT_INT, 8, 128,
+     NULL},
+    {CT("[\"m.p\"]", INT4_64), "weight F8_E4M3 64 128, weight_scale BF16 64 1", 0, 0, 0,
+     "tensor m.p.weight has type F8_E4M3, the config says 4 bits"},
+    {CT("[\"Linear\"]",
+        "{\"num_bits\":4,\"type\":\"float\",\"strategy\":\"group\",\"group_size\":32}"),
+     "weight_packed U8 64 64, weight_scale U8 64 4", QFORMAT_CT_MXFP4, 4, 32, NULL},
+    {CT("[\"Linear\"]",
+        "{\"num_bits\":4,\"type\":\"float\",\"strategy\":\"tensor_group\",\"group_size\":16}"),
+     "weight_packed U8 64 64, weight_scale F8_E4M3 64 8, weight_global_scale F32 1",
+     QFORMAT_CT_NVFP4, 4, 16, NULL},
+    {"{\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"}", "weight F16 64 128", 0,
+     0, 0, "format is \"marlin-24\""},
+    {"{\"quant_method\":\"compressed-tensors\",\"sparsity_config\":{\"format\":\"sparse-bitmask\"}"
+     "}",
+     "weight F16 64 128", 0, 0, 0, "sparsity_config: format"},
     {CT("7", INT4_64), "weight F16 64 128", 0, 0, 0, "targets is number"},
     /* fp8, ModelOpt, BitNet, bitsandbytes */
     {NULL, "weight F8_E4M3 64 128", QFORMAT_FP8, 8, 0, NULL},
-    {"{\"quant_method\":\"fp8\",\"weight_block_size\":[48,64]}", "weight F8_E4M3 64 128, weight_scale_inv F32 2 2", QFORMAT_FP8, 8, 64, NULL},
-    {"{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32]}", "weight F8_E4M3 64 128, weight_scale_inv F32 2 2", 0, 0, 0, "tensor m.p.weight: fp8"},
-    {"{\"quant_method\":\"fp8\",\"weight_block_size\":[0,64]}", "weight F16 64 128", 0, 0, 0, "weight_block_size is array"},
-    {"{\"quant_method\":\"fp8\"}", "weight F8_E4M3 64 128, weight_scale F32, input_scale F32", QFORMAT_FP8, 8, 128, NULL},
-    {"{\"quant_algo\":\"NVFP4\"}", "weight U8 64 64, weight_scale F8_E4M3 64 8, weight_scale_2 F32", QFORMAT_MODELOPT_NVFP4, 4, 16, NULL},
-    {"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", "weight F16 64 128", 0, 0, 0, "quant_algo is \"W4A8_AWQ\""},
-    {"{\"quant_method\":\"bitnet\"}", "weight U8 16 128, weight_scale BF16 1", QFORMAT_BITNET, 2, 128, NULL},
-    {"{\"quant_method\":\"bitnet\",\"linear_class\":\"x\"}", "weight F16 64 128", 0, 0, 0, "linear_class is \"x\""},
+    {"{\"quant_method\":\"fp8\",\"weight_block_size\":[48,64]}",
+     "weight F8_E4M3 64 128, weight_scale_inv F32 2 2", QFORMAT_FP8, 8, 64, NULL},
+    {"{\"quant_method\":\"fp8\",\"weight_block_size\":[32,32]}",
+     "weight F8_E4M3 64 128, weight_scale_inv F32 2 2", 0, 0, 0, "tensor m.p.weight: fp8"},
+    {"{\"quant_method\":\"fp8\",\"weight_block_size\":[0,64]}", "weight F16 64 128", 0, 0, 0,
+     "weight_block_size is array"},
+    {"{\"quant_method\":\"fp8\"}", "weight F8_E4M3 64 128, weight_scale F32, input_scale F32",
+     QFORMAT_FP8, 8, 128, NULL},
+    {"{\"quant_algo\":\"NVFP4\"}", "weight U8 64 64, weight_scale F8_E4M3 64 8, weight_scale_2 F32",
+     QFORMAT_MODELOPT_NVFP4, 4, 16, NULL},
+    {"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", "weight F16 64 128", 0, 0, 0,
+     "quant_algo is \"W4A8_AWQ\""},
+    {"{\"quant_method\":\"bitnet\"}", "weight U8 16 128, weight_scale BF16 1", QFORMAT_BITNET, 2,
+     128, NULL},
+    {"{\"quant_method\":\"bitnet\",\"linear_class\":\"x\"}", "weight F16 64 128", 0, 0, 0,
+     "linear_class is \"x\""},
     {MLX(""), "weight U8 16 128, weight_scale BF16 1", 0, 0, 0, "tensor m.p.weight has type U8"},
-    {"{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true}", "weight F16 64 128", 0, 0, 0, "load_in_8bit is true"},
-    {"{\"quant_method\":\"bitsandbytes\"}", "weight U8 4096 1, weight.absmax F32 128, weight.quant_map F32 16", QFORMAT_BNB_NF4, 4, 64, NULL},
-    {"{\"quant_method\":\"bitsandbytes\"}", "weight U8 4096 1, weight.absmax F32 64, weight.quant_map F32 16", 0, 0, 0, "tensor m.p.weight: bitsandbytes"},
-    {"{\"quant_method\":\"nonesuch\"}", "weight F16 64 128", 0, 0, 0, "quant_method is \"nonesuch\""},
+    {"{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true}", "weight F16 64 128", 0, 0, 0,
+     "load_in_8bit is true"},
+    {"{\"quant_method\":\"bitsandbytes\"}",
+     "weight U8 4096 1, weight.absmax F32 128, weight.quant_map F32 16", QFORMAT_BNB_NF4, 4, 64,
+     NULL},
+    {"{\"quant_method\":\"bitsandbytes\"}",
+     "weight U8 4096 1, weight.absmax F32 64, weight.quant_map F32 16", 0, 0, 0,
+     "tensor m.p.weight: bitsandbytes"},
+    {"{\"quant_method\":\"nonesuch\"}", "weight F16 64 128", 0, 0, 0,
+     "quant_method is \"nonesuch\""},
     {"{\"quant_method\":7}", "weight F16 64 128", 0, 0, 0, "quant_method is 7"},
     {"{}", "weight F16 64 128", 0, 0, 0, "has no quant_method"},
 };
@@ -122,13 +169,15 @@ static void tensors_write(const char *path, const char *tensors) {
         DType t = dtype_from_safetensors(type);
         assert_int_not_equal(t, DTYPE_NONE);
         bytes = dtype_info(t)->block_bytes;
-        buf_putf(&header, "%s\"m.p.%.*s\":{\"dtype\":\"%.*s\",\"shape\":[", at ? "," : "", (int)name.n, name.p, (int)type.n, type.p);
+        buf_putf(&header, "%s\"m.p.%.*s\":{\"dtype\":\"%.*s\",\"shape\":[", at ? "," : "",
+                 (int)name.n, name.p, (int)type.n, type.p);
         for (bool first = true; str_split(&words, ' ', &dim); first = false) {
             assert_true(str_to_u64(dim, &n));
             bytes *= n;
             buf_putf(&header, "%s%llu", first ? "" : ",", (unsigned long long)n);
         }
-        buf_putf(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + bytes));
+        buf_putf(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
+                 (unsigned long long)(at + bytes));
         at += bytes;
     }
     buf_putc(&header, '}');
@@ -136,8 +185,10 @@ static void tensors_write(const char *path, const char *tensors) {
     buf_deinit(&header);
 }
 
-static bool take(const Checkpoint *ck, const QuantConfig *q, Arena *a, WeightSource *out, Err *err) {
-    const ModuleFinder f = {.ck = ck, .config = q, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
+static bool take(const Checkpoint *ck, const QuantConfig *q, Arena *a, WeightSource *out,
+                 Err *err) {
+    const ModuleFinder f = {
+        .ck = ck, .config = q, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
     if (!modsource_matrix(&f, STR("m.p"), false, 1, 64, 128, out, err)) return false;
     for (size_t i = 0; i < ck->n_tensors; i++)
         if (!f.used[i]) fail_msg(STR_F " was not taken", STR_A(ck->tensors[i].name));
@@ -156,14 +207,19 @@ static void check_case(const char *dir, const Case *c) {
     QuantConfig q;
     WeightSource s;
     Buf config = {0};
-    buf_putf(&config, "{\"model_type\":\"llama\"%s%s}", c->quantization ? ",\"quantization_config\":" : "", c->quantization ? c->quantization : "");
+    buf_putf(&config, "{\"model_type\":\"llama\"%s%s}",
+             c->quantization ? ",\"quantization_config\":" : "",
+             c->quantization ? c->quantization : "");
     assert_true(os_write_file(fx_path(dir, "config.json"), buf_str(&config), &err));
     buf_deinit(&config);
     tensors_write(fx_path(dir, "model.safetensors"), c->tensors);
     if (!checkpoint_open(dir, &ck, &err)) fail_msg("%s", err.msg);
     bool ok = quantconfig_read(&q, ck, &a, &err) && take(ck, &q, &a, &s, &err);
-    if (ok != !c->error) fail_msg("%s | %s: %s", c->quantization ? c->quantization : "", c->tensors, ok ? "accepted" : err.msg);
-    if (!ok && !strstr(err.msg, c->error)) fail_msg("\"%s\" does not say \"%s\"", err.msg, c->error);
+    if (ok != !c->error)
+        fail_msg("%s | %s: %s", c->quantization ? c->quantization : "", c->tensors,
+                 ok ? "accepted" : err.msg);
+    if (!ok && !strstr(err.msg, c->error))
+        fail_msg("\"%s\" does not say \"%s\"", err.msg, c->error);
     if (ok) {
         assert_int_equal(s.m.format, c->format);
         if (c->bits) assert_int_equal(s.form->bits, c->bits);

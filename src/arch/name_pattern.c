@@ -6,17 +6,25 @@
 
 enum { MAX_NODES = 512, MAX_NESTING = 32, MAX_STEPS = 10000, MAX_DEPTH = 2000, MAX_REPEAT = 1000 };
 
-typedef enum NodeKind { NODE_SET, NODE_BEGIN, NODE_END, NODE_WORD_EDGE, NODE_GROUP, NODE_LOOK, NODE_REPEAT } NodeKind;
+typedef enum NodeKind {
+    NODE_SET,
+    NODE_BEGIN,
+    NODE_END,
+    NODE_WORD_EDGE,
+    NODE_GROUP,
+    NODE_LOOK,
+    NODE_REPEAT
+} NodeKind;
 
 typedef struct Node {
     NodeKind kind;
-    int next;         /* what follows in the sequence, -1: its end */
-    int child;        /* GROUP, LOOK: first alternative (a GROUP without one is empty); REPEAT: what is repeated */
-    int alternative;  /* of the first node of a sequence: a GROUP holding the next alternative, or -1 */
-    int min, max;     /* REPEAT; max -1: no end */
-    bool lazy;        /* REPEAT */
-    bool negated;     /* LOOK, WORD_EDGE */
-    uint64_t set[4];  /* SET: a bit per byte */
+    int next; /* what follows in the sequence, -1: its end */
+    int child; /* GROUP, LOOK: first alternative (a GROUP without one is empty); REPEAT: what is repeated */
+    int alternative; /* of the first node of a sequence: a GROUP holding the next alternative, or -1 */
+    int min, max;    /* REPEAT; max -1: no end */
+    bool lazy;       /* REPEAT */
+    bool negated;    /* LOOK, WORD_EDGE */
+    uint64_t set[4]; /* SET: a bit per byte */
 } Node;
 
 typedef struct Pattern {
@@ -74,7 +82,9 @@ static bool class_add(uint64_t set[4], char c) {
     return true;
 }
 
-static bool is_alnum(char c) { return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
+static bool is_alnum(char c) {
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
 
 /* Behind a backslash: a class or one character. */
 static int escape_take(Pattern *p, uint64_t set[4]) {
@@ -163,9 +173,12 @@ static bool counts_take(Pattern *p, int *min, int *max) {
     int64_t lo, hi = -1;
     Str first = comma == STR_NPOS ? inner : str_slice(inner, 0, comma);
     if (!str_to_i64(first, &lo)) return false;
-    if (comma == STR_NPOS) hi = lo;
-    else if (comma + 1 < inner.n && !str_to_i64(str_from(inner, comma + 1), &hi)) return false;
-    if (lo < 0 || lo > MAX_REPEAT || hi > MAX_REPEAT || (hi >= 0 && hi < lo)) p->wrong = "a repeat count is out of range";
+    if (comma == STR_NPOS)
+        hi = lo;
+    else if (comma + 1 < inner.n && !str_to_i64(str_from(inner, comma + 1), &hi))
+        return false;
+    if (lo < 0 || lo > MAX_REPEAT || hi > MAX_REPEAT || (hi >= 0 && hi < lo))
+        p->wrong = "a repeat count is out of range";
     *min = (int)lo;
     *max = (int)hi;
     p->at = close + 1;
@@ -215,8 +228,8 @@ static int alternatives_take(Pattern *p) {
 
 typedef struct Cont { /* what is to be matched behind the node's child */
     int node;
-    int count;     /* REPEAT: rounds begun */
-    size_t start;  /* of this round */
+    int count;    /* REPEAT: rounds begun */
+    size_t start; /* of this round */
     const struct Cont *up;
 } Cont;
 
@@ -297,10 +310,12 @@ bool namepattern_match(Str pattern, Str name, bool *matched, Err *err) {
     Pattern p = {.text = pattern};
     int first = alternatives_take(&p);
     if (!p.wrong && p.at < p.text.n) p.wrong = "a group is closed that was not opened";
-    if (p.wrong) return err_set(err, ERR_UNSUPPORTED, "pattern \"" STR_F "\": %s", STR_A(pattern), p.wrong);
+    if (p.wrong)
+        return err_set(err, ERR_UNSUPPORTED, "pattern \"" STR_F "\": %s", STR_A(pattern), p.wrong);
     Match m = {.p = &p, .name = name};
     *matched = any_alternative(&m, first, 0, NULL);
     if (m.spent)
-        return err_set(err, ERR_LIMIT, "pattern \"" STR_F "\" takes too long on " STR_F, STR_A(pattern), STR_A(name));
+        return err_set(err, ERR_LIMIT, "pattern \"" STR_F "\" takes too long on " STR_F,
+                       STR_A(pattern), STR_A(name));
     return true;
 }

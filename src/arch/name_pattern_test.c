@@ -11,7 +11,10 @@
 
 static void matches_like_python(void **state) {
     (void)state;
-    static const struct { const char *pattern, *name; bool yes; } CASES[] = {
+    static const struct {
+        const char *pattern, *name;
+        bool yes;
+    } CASES[] = {
         {".*self_attn.(q|k|v)_proj$", "model.layers.3.self_attn.k_proj", true},
         {".*self_attn.(q|k|v)_proj$", "model.layers.3.self_attn.o_proj", false},
         {".*self_attn.(q|k|v)_proj$", "model.layers.3.self_attn.k_proj.lora", false},
@@ -47,18 +50,22 @@ static void matches_like_python(void **state) {
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         Err err = {0};
         bool yes;
-        if (!namepattern_match(str_c(CASES[i].pattern), str_c(CASES[i].name), &yes, &err)) fail_msg("%s", err.msg);
+        if (!namepattern_match(str_c(CASES[i].pattern), str_c(CASES[i].name), &yes, &err))
+            fail_msg("%s", err.msg);
         if (yes != CASES[i].yes) fail_msg("%s on %s: %d", CASES[i].pattern, CASES[i].name, yes);
     }
 }
 
 static void others_are_refused(void **state) {
     (void)state;
-    static const char *const PATTERNS[] = {"(a", "a)", "[a", "*a", "a**", "(?P<x>a)", "(?<=a)b", "\\1", "a{5,2}", "a{1,9999}", "[z-a]", "a\\"};
+    static const char *const PATTERNS[] = {"(a",     "a)",        "[a",      "*a",
+                                           "a**",    "(?P<x>a)",  "(?<=a)b", "\\1",
+                                           "a{5,2}", "a{1,9999}", "[z-a]",   "a\\"};
     for (size_t i = 0; i < sizeof PATTERNS / sizeof *PATTERNS; i++) {
         Err err = {0};
         bool yes;
-        if (namepattern_match(str_c(PATTERNS[i]), STR("aaa"), &yes, &err)) fail_msg("%s is accepted", PATTERNS[i]);
+        if (namepattern_match(str_c(PATTERNS[i]), STR("aaa"), &yes, &err))
+            fail_msg("%s is accepted", PATTERNS[i]);
         assert_int_equal(err.kind, ERR_UNSUPPORTED);
         assert_non_null(strstr(err.msg, PATTERNS[i]));
     }

@@ -32,9 +32,9 @@ typedef enum QuantMethod {
 typedef struct QuantSpec { /* of one module; zero fields: the config does not say */
     Str entry;             /* where the config says it, for messages */
     unsigned bits, group;
-    QFormat mode;          /* MLX: one of its four formats; QFORMAT_ROWS: not said */
+    QFormat mode; /* MLX: one of its four formats; QFORMAT_ROWS: not said */
     unsigned block_n, block_k;
-    bool exact;            /* shapes that disagree are an error (MLX's global setting is only a habit) */
+    bool exact; /* shapes that disagree are an error (MLX's global setting is only a habit) */
 } QuantSpec;
 
 typedef struct QuantRule {
@@ -46,15 +46,17 @@ typedef struct QuantRule {
 typedef struct QuantConfig {
     QuantMethod method;
     QuantSpec global;
-    const QuantRule *rules; /* MLX: exact paths, sorted; GPTQ and compressed-tensors: the first that matches holds */
+    const QuantRule *
+        rules; /* MLX: exact paths, sorted; GPTQ and compressed-tensors: the first that matches holds */
     size_t n_rules;
-    bool gptq_v2;           /* zero points as stored */
+    bool gptq_v2; /* zero points as stored */
     bool bitnet_multiplies;
 } QuantConfig;
 
 const char *quantmethod_name(QuantMethod m); /* "mlx", "gptq", ... */
 bool quantconfig_read(QuantConfig *q, const Checkpoint *ck, Arena *a, Err *err) MUST_CHECK;
 /* class_name: "Linear" or "Embedding", which compressed-tensors may mean. */
-bool quantconfig_module(const QuantConfig *q, Str module, const char *class_name, QuantSpec *out, Err *err) MUST_CHECK;
+bool quantconfig_module(const QuantConfig *q, Str module, const char *class_name, QuantSpec *out,
+                        Err *err) MUST_CHECK;
 
 #endif

@@ -13,8 +13,10 @@ static void check(const QuantSpec *s) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const FILES[] = {"config.json", "quantize_config.json", "quant_config.json", "hf_quant_config.json"};
-    static const char *const NAMES[] = {"model.layers.0.self_attn.q_proj", "model.layers.11.mlp.down_proj", "lm_head", ""};
+    static const char *const FILES[] = {"config.json", "quantize_config.json", "quant_config.json",
+                                        "hf_quant_config.json"};
+    static const char *const NAMES[] = {"model.layers.0.self_attn.q_proj",
+                                        "model.layers.11.mlp.down_proj", "lm_head", ""};
     Arena a = {.max_bytes = 1 << 24};
     Json *doc;
     Err err = {0};
@@ -29,8 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (size_t i = 0; ok && i < sizeof NAMES / sizeof *NAMES; i++) {
             QuantSpec spec;
             Err why = {0};
-            if (quantconfig_module(&q, str_c(NAMES[i]), i == 3 ? "Embedding" : "Linear", &spec, &why)) check(&spec);
-            else if (why.kind != ERR_UNSUPPORTED && why.kind != ERR_LIMIT) abort();
+            if (quantconfig_module(&q, str_c(NAMES[i]), i == 3 ? "Embedding" : "Linear", &spec,
+                                   &why))
+                check(&spec);
+            else if (why.kind != ERR_UNSUPPORTED && why.kind != ERR_LIMIT)
+                abort();
         }
     }
     arena_deinit(&a);

@@ -4,10 +4,13 @@
 
 #include "base/mem.h"
 
-static uint32_t stored_row(const WeightSource *s, uint32_t n) { return s->row_map ? s->row_map[n] : s->row0 + n; }
+static uint32_t stored_row(const WeightSource *s, uint32_t n) {
+    return s->row_map ? s->row_map[n] : s->row0 + n;
+}
 
 /* The stored rows that hold logical rows [n0, n1): a map inside rope heads keeps them close together. */
-static void stored_range(const WeightSource *s, uint32_t n0, uint32_t n1, uint32_t *lo, uint32_t *hi) {
+static void stored_range(const WeightSource *s, uint32_t n0, uint32_t n1, uint32_t *lo,
+                         uint32_t *hi) {
     *lo = UINT32_MAX;
     *hi = 0;
     for (uint32_t n = n0; n < n1; n++) {
@@ -44,7 +47,8 @@ static uint64_t rows_ahead(const WeightSource *s, uint32_t lo, uint32_t hi, Weig
 }
 
 /* Makes sc hold the part's bytes for stored rows [lo, hi), reading up to row `ahead` if it has to read at all. */
-static bool part_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t hi, uint64_t ahead, WeightScratch *sc, Err *err) {
+static bool part_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t hi, uint64_t ahead,
+                      WeightScratch *sc, Err *err) {
     uint64_t from, n_bytes;
     wform_span(s->form, &s->m, id, lo, hi, &from, &n_bytes);
     if (from >= sc->from[id] && from + n_bytes <= sc->from[id] + sc->n_bytes[id]) return true;
@@ -61,7 +65,8 @@ static bool part_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t h
 }
 
 /* Gets the bytes of every part that stored rows [lo, hi) need, and points a copy of the matrix at them. */
-static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix *m, WeightScratch *sc, Err *err) {
+static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix *m,
+                       WeightScratch *sc, Err *err) {
     *m = s->m;
     scratch_turn_to(sc, s);
     uint64_t ahead = rows_ahead(s, lo, hi, sc);
@@ -76,7 +81,8 @@ static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix 
     return true;
 }
 
-bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc, Err *err) {
+bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
+                   Err *err) {
     QMatrix m;
     uint32_t lo, hi;
     stored_range(s, n0, n1, &lo, &hi);
@@ -92,7 +98,8 @@ bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, W
     return true;
 }
 
-bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc, Err *err) {
+bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc,
+                 Err *err) {
     QMatrix m;
     uint32_t lo, hi;
     stored_range(s, n0, n1, &lo, &hi);
@@ -104,7 +111,8 @@ bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, We
     size_t row = (size_t)s->k * sizeof(float), bytes;
     buf_clear(&sc->rows);
     sc->rows.max = SIZE_MAX;
-    if (!size_mul(row, hi - lo, &bytes) || !buf_reserve(&sc->rows, bytes)) return err_nomem(err, s->name);
+    if (!size_mul(row, hi - lo, &bytes) || !buf_reserve(&sc->rows, bytes))
+        return err_nomem(err, s->name);
     float *all = (float *)(void *)sc->rows.p;
     if (!decode_with(s->form, &m, lo, hi, all, err)) return err_wrap(err, "%s", s->name);
     for (uint32_t n = n0; n < n1; n++)
@@ -126,7 +134,8 @@ static WRows rows_at(const WRows *r, const WForm *f, size_t i) {
     return o;
 }
 
-bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out, WeightScratch *sc, Err *err) {
+bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out,
+                  WeightScratch *sc, Err *err) {
     QMatrix m;
     uint32_t lo, hi;
     stored_range(s, n0, n1, &lo, &hi);

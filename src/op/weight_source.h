@@ -10,14 +10,15 @@
 #include "quant/decode.h"
 
 typedef struct WeightSource {
-    uint32_t n, k;              /* logical rows and columns */
-    QMatrix m;                  /* parts' shapes and dtypes; data of G_IDX and TABLE is present, other data is fetched */
+    uint32_t n, k; /* logical rows and columns */
+    QMatrix
+        m; /* parts' shapes and dtypes; data of G_IDX and TABLE is present, other data is fetched */
     const WForm *form;
-    const uint32_t *row_map;    /* n entries, or NULL: stored row = row0 + logical row */
+    const uint32_t *row_map; /* n entries, or NULL: stored row = row0 + logical row */
     uint32_t row0;
     bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);
     void *ctx;
-    const char *name;           /* for messages */
+    const char *name; /* for messages */
 } WeightSource;
 
 /* One per packing thread; zero-initialise, free with wsource_scratch_deinit. It keeps what was read last: parts that every
@@ -26,22 +27,26 @@ typedef struct WeightSource {
 typedef struct WeightScratch {
     Buf bytes[QPART_COUNT];
     uint64_t from[QPART_COUNT], n_bytes[QPART_COUNT]; /* which bytes of each part are held */
-    const WeightSource *source; /* whose; with ctx and form, in case another one has moved into its place */
+    const WeightSource
+        *source; /* whose; with ctx and form, in case another one has moved into its place */
     const void *ctx;
     const WForm *form;
-    uint32_t next_row;          /* stored row behind the last call's */
-    unsigned streak;            /* calls in a row that went on from there */
+    uint32_t next_row; /* stored row behind the last call's */
+    unsigned streak;   /* calls in a row that went on from there */
     Buf rows;
 } WeightScratch;
 
 enum { WSOURCE_AHEAD_BYTES = 4 << 20 };
 
 /* Plain formats: the rows' stored bytes (F32, F16, BF16 as form->plain says), n1 - n0 rows of k elements. */
-bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc, Err *err) MUST_CHECK;
+bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
+                   Err *err) MUST_CHECK;
 /* Any format, decoded to f32 [n1 - n0, k] with the columns in the logical order (act-order undone). */
-bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc, Err *err) MUST_CHECK;
+bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc,
+                 Err *err) MUST_CHECK;
 /* Coded formats (form->kind other than WFORM_PLAIN): canonical arrays, wform.h. */
-bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out, WeightScratch *sc, Err *err) MUST_CHECK;
+bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out,
+                  WeightScratch *sc, Err *err) MUST_CHECK;
 void wsource_scratch_deinit(WeightScratch *sc);
 
 #endif

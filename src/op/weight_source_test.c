@@ -22,7 +22,8 @@ typedef struct File { /* the reader's ctx: a matrix in memory, and what was aske
 static bool fetch(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err) {
     File *f = ctx;
     const QPart *p = &f->m.part[part];
-    if (from > p->n_bytes || n_bytes > p->n_bytes - from) return err_set(err, ERR_INTERNAL, "outside the part");
+    if (from > p->n_bytes || n_bytes > p->n_bytes - from)
+        return err_set(err, ERR_INTERNAL, "outside the part");
     memcpy(out, p->data + from, n_bytes);
     f->n_calls++;
     f->n_bytes += n_bytes;
@@ -53,8 +54,13 @@ static void part_put(File *f, QPartId id, DType t, uint64_t rows, uint64_t cols)
 static void file_open(File *f) {
     Err err = {0};
     if (!wform_init(&f->form, &f->m, &f->arena, &err)) fail_msg("%s", err.msg);
-    f->source = (WeightSource){.n = (uint32_t)f->form.n, .k = (uint32_t)f->form.k, .m = f->m, .form = &f->form, .fetch = fetch,
-                               .ctx = f, .name = "w"};
+    f->source = (WeightSource){.n = (uint32_t)f->form.n,
+                               .k = (uint32_t)f->form.k,
+                               .m = f->m,
+                               .form = &f->form,
+                               .fetch = fetch,
+                               .ctx = f,
+                               .name = "w"};
     for (int i = 0; i < QPART_COUNT; i++) f->source.m.part[i].data = NULL;
 }
 
@@ -76,7 +82,8 @@ static void file_gptq(File *f, uint64_t n, uint64_t k) {
 static void check_rows(File *f, uint32_t n0, uint32_t n1, WeightScratch *sc) {
     Err err = {0};
     size_t k = f->source.k;
-    float *got = mem_calloc((size_t)(n1 - n0) * k, sizeof *got), *want = mem_calloc(k, sizeof *want);
+    float *got = mem_calloc((size_t)(n1 - n0) * k, sizeof *got),
+          *want = mem_calloc(k, sizeof *want);
     assert_true(got && want);
     if (!wsource_f32(&f->source, n0, n1, got, sc, &err)) fail_msg("%s", err.msg);
     for (uint32_t n = n0; n < n1; n++) {
@@ -96,11 +103,14 @@ static void any_order_gives_the_same_rows(void **state) {
     for (int kind = 0; kind < 2; kind++) {
         File f;
         WeightScratch sc = {0};
-        if (kind == 0) file_floats(&f, 128, 64);
-        else file_gptq(&f, 128, 64);
+        if (kind == 0)
+            file_floats(&f, 128, 64);
+        else
+            file_gptq(&f, 128, 64);
         for (int mapped = 0; mapped < 2; mapped++) {
             f.source.row_map = mapped ? map : NULL;
-            for (size_t i = 0; i < sizeof STARTS / sizeof *STARTS; i++) check_rows(&f, STARTS[i], STARTS[i] + 16, &sc);
+            for (size_t i = 0; i < sizeof STARTS / sizeof *STARTS; i++)
+                check_rows(&f, STARTS[i], STARTS[i] + 16, &sc);
         }
         wsource_scratch_deinit(&sc);
         arena_deinit(&f.arena);
@@ -114,7 +124,8 @@ static void whole_parts_are_read_once(void **state) {
     file_gptq(&f, 256, 128);
     for (uint32_t n = 0; n < 256; n += 16) check_rows(&f, n, n + 16, &sc);
     assert_int_equal(f.n_calls, 3); /* qweight, scales, qzeros */
-    assert_int_equal(f.n_bytes, f.m.part[QPART_WEIGHT].n_bytes + f.m.part[QPART_SCALE].n_bytes + f.m.part[QPART_ZERO].n_bytes);
+    assert_int_equal(f.n_bytes, f.m.part[QPART_WEIGHT].n_bytes + f.m.part[QPART_SCALE].n_bytes +
+                                    f.m.part[QPART_ZERO].n_bytes);
     wsource_scratch_deinit(&sc);
     arena_deinit(&f.arena);
 }
@@ -130,7 +141,8 @@ static void rows_in_order_are_read_ahead(void **state) {
     for (uint32_t n = 0; n < N; n += STEP) {
         Err err = {0};
         if (!wsource_plain(&f.source, n, n + STEP, out, &sc, &err)) fail_msg("%s", err.msg);
-        assert_memory_equal(out, f.m.part[QPART_WEIGHT].data + (size_t)n * K * 2, (size_t)STEP * K * 2);
+        assert_memory_equal(out, f.m.part[QPART_WEIGHT].data + (size_t)n * K * 2,
+                            (size_t)STEP * K * 2);
     }
     assert_true(f.n_calls <= 12); /* not 256 */
     assert_int_equal(f.n_bytes, (size_t)N * K * 2);
@@ -159,7 +171,8 @@ static void another_source_is_not_mistaken(void **state) {
     WeightScratch sc = {0};
     file_floats(&f, 64, 32);
     file_floats(&g, 64, 32);
-    for (size_t i = 0; i < g.m.part[QPART_WEIGHT].n_bytes; i++) ((uint8_t *)(uintptr_t)g.m.part[QPART_WEIGHT].data)[i] ^= 1;
+    for (size_t i = 0; i < g.m.part[QPART_WEIGHT].n_bytes; i++)
+        ((uint8_t *)(uintptr_t)g.m.part[QPART_WEIGHT].data)[i] ^= 1;
     check_rows(&f, 0, 16, &sc);
     check_rows(&g, 0, 16, &sc);
     check_rows(&f, 0, 16, &sc);
@@ -168,7 +181,8 @@ static void another_source_is_not_mistaken(void **state) {
     arena_deinit(&g.arena);
 }
 
-static bool fetch_fails(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err) {
+static bool fetch_fails(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out,
+                        Err *err) {
     (void)part, (void)from, (void)n_bytes, (void)out;
     int *left = ctx;
     if ((*left)-- > 0) {
