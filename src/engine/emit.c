@@ -1,6 +1,7 @@
 /* From the logits of a step to tokens, text and events. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/os.h"
 #include "engine/engine_private.h"
 
@@ -106,11 +107,12 @@ static void accept(Engine *e, Job *j, uint32_t token, const float *logits) {
 
 static void sample_row(Engine *e, Job *j) {
     Err err = {0};
-    uint32_t token;
+    uint32_t token = 0;
     const uint64_t *mask = NULL;
-    bool ok = true;
-    if (j->p.mask) ok = (mask = j->p.mask(j->p.mask_ctx, &err)) != NULL;
+    bool ok = !j->p.mask || (mask = j->p.mask(j->p.mask_ctx, &err)) != NULL;
+    mem_guard_begin();
     ok = ok && sampler_sample(&j->sampler, &e->work, e->logits, mask, j->n_tokens, &token, &err);
+    e->stats.n_guarded_allocs += mem_guard_end();
     if (ok) accept(e, j, token, e->logits);
     else emit_error(e, j, &err);
 }

@@ -61,6 +61,7 @@ static bool reserve(Engine *e, Job *j, uint32_t n) {
             Job *o = e->running[i];
             bool planned = false;
             for (uint32_t k = 0; k < e->n_plan; k++) planned |= e->plan[k].job == o;
+            if (o->p.on_logits) continue; /* its logits were given out: it cannot start over */
             if (o != j && !planned && o->order > j->order && (!youngest || o->order > youngest->order)) youngest = o;
         }
         if (!youngest) break;
