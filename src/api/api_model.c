@@ -67,35 +67,6 @@ bool mlxcel_model_has_tokenizer(const mlxcel_model *model) { return model->m->to
 const char *mlxcel_model_architecture(const mlxcel_model *model) { return model->m->arch.arch->name; }
 double mlxcel_model_load_ms(const mlxcel_model *model) { return model->m->open_ms + model->m->load_ms; }
 
-/* Any stored tensor of a plain or GGUF type; the parts of other formats come out as the numbers they are. */
-static bool tensor_decode(const Checkpoint *ck, const CkptTensor *t, float **data, Err *err) {
-    uint64_t k = t->n_dims ? t->shape[t->n_dims - 1] : 1, n = 1;
-    for (int i = 0; i + 1 < t->n_dims; i++) n *= t->shape[i];
-    size_t count, bytes;
-    if (!size_mul(n, k, &count) || !size_mul(count, sizeof(float), &bytes)) return err_set(err, ERR_LIMIT, "tensor is too large");
-    void *stored = mem_alloc(t->n_bytes);
-    float *values = mem_alloc(bytes);
-    bool ok = (stored && values) || err_nomem(err, "tensor");
-    ok = ok && checkpoint_read(ck, t, 0, stored, t->n_bytes, err) &&
-         (count == 0 || decode_rows(t->dtype, stored, t->n_bytes, n, k, values, err));
-    mem_free(stored);
-    if (ok) *data = values;
-    else mem_free(values);
-    return ok;
-}
-
-bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data, uint64_t shape[8], int *n_dims,
-                         mlxcel_error *error) {
-    Err err = {0};
-    const Checkpoint *ck = model->m->ck;
-    const CkptTensor *t = checkpoint_find(ck, str_c(name));
-    if (!t) err_set(&err, ERR_NOT_FOUND, "there is no tensor %s", name);
-    if (!t || !tensor_decode(ck, t, data, &err)) return api_fail(error, &err);
-    *n_dims = t->n_dims;
-    memcpy(shape, t->shape, sizeof t->shape);
-    return true;
-}
-
 bool mlxcel_model_program(const mlxcel_model *model, mlxcel_string **listing, mlxcel_error *error) {
     Buf out = {0};
     program_dump(model->m->arch.text, &out);
