@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/mem.h"
+#include "text/regex_classes.h"
 
 enum { RETRY_LIMIT = 2000000, MAX_PATTERN = 1 << 16 };
 
@@ -25,10 +26,24 @@ bool tokregex_new(Str pattern, TokRegex **out, Err *err) {
                        pattern.n, MAX_PATTERN);
     TokRegex *r = mem_calloc(1, sizeof *r);
     if (!r) return err_nomem(err, "regular expression");
-    const OnigUChar *p = (const OnigUChar *)(pattern.p ? pattern.p : "");
+    Buf own = {0};
+    regexclasses_put(pattern, &own);
+    if (own.failed) {
+        buf_deinit(&own);
+        tokregex_free(r);
+        return err_nomem(err, "regular expression");
+    }
+    const OnigUChar *p = (const OnigUChar *)(own.p ? own.p : "");
     OnigErrorInfo info;
-    int rc = onig_new(&r->compiled, p, p + pattern.n, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
+    int rc = onig_new(&r->compiled, p, p + own.n, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
                       ONIG_SYNTAX_ONIGURUMA, &info);
+    if (rc != ONIG_NORMAL) { /* say what is wrong with the pattern as it was given */
+        r->compiled = NULL;
+        p = (const OnigUChar *)(pattern.p ? pattern.p : "");
+        rc = onig_new(&r->compiled, p, p + pattern.n, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
+                      ONIG_SYNTAX_ONIGURUMA, &info);
+    }
+    buf_deinit(&own);
     if (rc != ONIG_NORMAL) {
         OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN];
         onig_error_code_to_str(why, rc, &info);
