@@ -178,6 +178,8 @@ def test_generate(model):
     check(doc["finish_reason"] == "stop" and json.loads(doc["text"]) in ("yes", "no"), "a schema holds: %r" % doc["text"])
     bias = run("generate", "-m", model, "-p", "x", "-n", 3, "--logit-bias", "65+100", "--json").json()
     check(bias["text"] == "AAA", "logit bias: %r" % bias["text"])
+    look = run("generate", "-m", model, "-p", "Hello", "-n", 12, "--ignore-eos", "--temp", 1, "--seed", 7, "--prompt-lookup", "--json")
+    check(look.rc == 0 and look.json()["ids"] == a["ids"], "drafting changes no answer")
     stop = run("generate", "-m", model, "-p", "x", "-n", 9, "--logit-bias", "65:100", "--stop", "AA", "--json").json()
     check(stop["finish_reason"] == "stop" and stop["text"] == "", "stop strings")
 

@@ -65,12 +65,18 @@ static void put_value(JsonWriter *w, const GgufValue *v) {
     double f;
     bool b;
     Str s;
-    if (v->type == GGUF_ARRAY) put_array(w, v);
-    else if (v->type == GGUF_BOOL && gguf_bool(v, &b)) json_w_bool(w, b);
-    else if (gguf_str(v, &s)) json_w_str(w, s);
-    else if (gguf_int(v, &i)) json_w_i64(w, i);
-    else if (v->type == GGUF_F32 && gguf_float(v, &f)) json_w_f32(w, (float)f);
-    else if (gguf_float(v, &f)) json_w_f64(w, f);
+    if (v->type == GGUF_ARRAY)
+        put_array(w, v);
+    else if (v->type == GGUF_BOOL && gguf_bool(v, &b))
+        json_w_bool(w, b);
+    else if (gguf_str(v, &s))
+        json_w_str(w, s);
+    else if (gguf_int(v, &i))
+        json_w_i64(w, i);
+    else if (v->type == GGUF_F32 && gguf_float(v, &f))
+        json_w_f32(w, (float)f);
+    else if (gguf_float(v, &f))
+        json_w_f64(w, f);
     else if (v->type == GGUF_U64 && v->bytes.n == 8) { /* above what int64 holds */
         uint64_t u = 0;
         for (int k = 7; k >= 0; k--) u = u << 8 | (unsigned char)v->bytes.p[k];
@@ -122,10 +128,14 @@ bool mlxcel_file_inspect(const char *path, mlxcel_string **json, mlxcel_error *e
     JsonWriter w = {.out = &text};
     Str p = str_c(path);
     bool ok;
-    if (str_ends(p, STR(".safetensors"))) ok = inspect_safetensors(path, &w, &err);
-    else if (str_ends(p, STR(".gguf"))) ok = inspect_gguf(path, &w, &err);
-    else if (str_ends(p, STR(".json"))) ok = inspect_json(path, &w, &err);
-    else ok = err_set(&err, ERR_INPUT, "%s: .safetensors, .gguf and .json files are accepted", path);
+    if (str_ends(p, STR(".safetensors")))
+        ok = inspect_safetensors(path, &w, &err);
+    else if (str_ends(p, STR(".gguf")))
+        ok = inspect_gguf(path, &w, &err);
+    else if (str_ends(p, STR(".json")))
+        ok = inspect_json(path, &w, &err);
+    else
+        ok = err_set(&err, ERR_INPUT, "%s: .safetensors, .gguf and .json files are accepted", path);
     if (ok) return api_string(&text, json, error);
     buf_deinit(&text);
     return api_fail(error, &err);

@@ -16,7 +16,9 @@ bool api_grammar_compile(const char *kind, Str source, Grammar **out, Err *err) 
     if (str_eqc(k, "json_schema")) return grammar_compile_schema(source, NULL, out, err);
     if (str_eqc(k, "regex")) return grammar_compile_regex(source, NULL, out, err);
     if (str_eqc(k, "json_object")) return grammar_compile_json_object(NULL, out, err);
-    return err_set(err, ERR_INPUT, "grammar kind \"%s\"; gbnf, json_schema, regex and json_object are accepted", kind);
+    return err_set(err, ERR_INPUT,
+                   "grammar kind \"%s\"; gbnf, json_schema, regex and json_object are accepted",
+                   kind);
 }
 
 /* The bytes of every token; what has none of its own (special, or beyond the tokenizer's vocabulary) never may appear. */
@@ -46,8 +48,10 @@ bool api_model_vocab(const mlxcel_model *model, const GrammarVocab **out, Err *e
         bool ok = model_need_tokenizer(m->m, err) && vocab_make(m->m, &a, &made, err);
         arena_deinit(&a);
         if (!ok) return false;
-        if (atomic_compare_exchange_strong(&m->vocab, &have, made)) have = made;
-        else grammar_vocab_free(made); /* another thread was first */
+        if (atomic_compare_exchange_strong(&m->vocab, &have, made))
+            have = made;
+        else
+            grammar_vocab_free(made); /* another thread was first */
     }
     *out = have;
     return true;
@@ -71,12 +75,15 @@ static bool accept_token(void *ctx, uint32_t token, bool *done, Err *err) {
     *done = false;
     if (grammar_vocab_is_eos(g->vocab, token)) return true;
     if (!grammar_state_accept_token(g->state, token, &ok, err)) return false;
-    if (!ok) return err_set(err, ERR_INTERNAL, "the sampler chose token %u, which the grammar forbids", token);
+    if (!ok)
+        return err_set(err, ERR_INTERNAL, "the sampler chose token %u, which the grammar forbids",
+                       token);
     *done = grammar_state_is_done(g->state);
     return true;
 }
 
-bool api_grammar_new(const mlxcel_model *model, const char *kind, Str source, JobParams *p, ApiGrammar **out, Err *err) {
+bool api_grammar_new(const mlxcel_model *model, const char *kind, Str source, JobParams *p,
+                     ApiGrammar **out, Err *err) {
     Grammar *compiled = NULL;
     ApiGrammar *g = mem_calloc(1, sizeof *g);
     bool ok = (g || err_nomem(err, "grammar")) && api_model_vocab(model, &g->vocab, err) &&

@@ -47,7 +47,9 @@ uint64_t mlxcel_model_n_params(const mlxcel_model *model) {
 
 uint64_t mlxcel_model_file_bytes(const mlxcel_model *model) { return model->m->ck->tensor_bytes; }
 const char *mlxcel_model_backend(const mlxcel_model *model) { return model->m->be->api->name; }
-const char *mlxcel_model_isa(const mlxcel_model *model) { return model->m->be->api->isa(model->m->be); }
+const char *mlxcel_model_isa(const mlxcel_model *model) {
+    return model->m->be->api->isa(model->m->be);
+}
 
 int mlxcel_model_threads(const mlxcel_model *model) {
     return pool_n_threads(((const HostBackend *)(const void *)model->m->be)->pool);
@@ -58,7 +60,8 @@ const char *mlxcel_model_quantization(const mlxcel_model *model) {
     const Checkpoint *ck = model->m->ck;
     uint64_t bytes[DTYPE_COUNT] = {0};
     DType most = DTYPE_NONE;
-    for (size_t i = 0; i < ck->n_tensors; i++) bytes[ck->tensors[i].dtype] += ck->tensors[i].n_bytes;
+    for (size_t i = 0; i < ck->n_tensors; i++)
+        bytes[ck->tensors[i].dtype] += ck->tensors[i].n_bytes;
     for (int t = 0; t < DTYPE_COUNT; t++)
         if (bytes[t] > bytes[most]) most = (DType)t;
     const WeightTable *t = model->m->arch.weights;
@@ -79,18 +82,25 @@ void mlxcel_model_work(const mlxcel_model *model, mlxcel_work *out) {
         const ProgWeight *w = &p->weights[op->w[0]];
         const ArchWeight *source = weights_get(m->arch.weights, w->source);
         uint64_t macs = (uint64_t)w->n * w->k;
-        out->weight_bytes += m->be->api->weight_bytes(m->be, source->kind, source->parts, source->n_parts);
+        out->weight_bytes +=
+            m->be->api->weight_bytes(m->be, source->kind, source->parts, source->n_parts);
         out->macs += macs;
         if (p->vals[op->out].space == SPACE_R) out->head_macs += macs;
     }
 }
 
 static void put_config(JsonWriter *w, const Model *m) {
-    static const char *const KEYS[] = {"num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
-                                       "max_position_embeddings", "sliding_window", "num_experts|num_local_experts",
+    static const char *const KEYS[] = {"num_attention_heads",
+                                       "num_key_value_heads",
+                                       "head_dim",
+                                       "intermediate_size",
+                                       "max_position_embeddings",
+                                       "sliding_window",
+                                       "num_experts|num_local_experts",
                                        "num_experts_per_tok"};
-    static const char *const NAMES[] = {"n_heads", "n_kv_heads", "head_dim", "n_ff", "max_positions", "window", "n_experts",
-                                        "n_experts_used"};
+    static const char *const NAMES[] = {"n_heads",   "n_kv_heads",    "head_dim",
+                                        "n_ff",      "max_positions", "window",
+                                        "n_experts", "n_experts_used"};
     for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++) {
         int64_t v;
         Err ignored = {0}; /* some families have lists here: left out */
@@ -147,7 +157,8 @@ static uint64_t largest_ctx(const Model *m, EngineOptions o, PlaneType type) {
     o.k = o.v = type;
     o.n_ctx = 512;
     if (!engine_budget_for(m, &o, &b, &err) || b.total_bytes > b.available_bytes) return 0;
-    uint64_t spare = b.available_bytes - b.total_bytes, most = m->arch.context ? m->arch.context : UINT32_MAX;
+    uint64_t spare = b.available_bytes - b.total_bytes,
+             most = m->arch.context ? m->arch.context : UINT32_MAX;
     uint64_t n = b.kv_bytes_per_token ? 512 + spare / b.kv_bytes_per_token : most;
     return n < most ? n / 64 * 64 : most;
 }
@@ -175,8 +186,8 @@ static void put_budget(JsonWriter *w, const Model *m, const Budget *b, const Eng
     json_w_end(w);
 }
 
-bool mlxcel_model_inspect(const mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_string **json,
-                          mlxcel_error *error) {
+bool mlxcel_model_inspect(const mlxcel_model *model, const mlxcel_engine_options *options,
+                          mlxcel_string **json, mlxcel_error *error) {
     Err err = {0};
     EngineOptions o;
     Budget b;

@@ -47,7 +47,8 @@ static bool open_any(const char *path, const char *pattern, Tokenizer **out, Err
     return ok;
 }
 
-bool mlxcel_tokenizer_open(const char *path, const char *pattern, mlxcel_tokenizer **out, mlxcel_error *error) {
+bool mlxcel_tokenizer_open(const char *path, const char *pattern, mlxcel_tokenizer **out,
+                           mlxcel_error *error) {
     Err err = {0};
     Arena a = {0};
     Str at;
@@ -66,28 +67,30 @@ void mlxcel_tokenizer_close(mlxcel_tokenizer *t) {
     mem_free(t);
 }
 
-bool mlxcel_tokenize_line(const mlxcel_tokenizer *t, const char *line, size_t n_bytes, mlxcel_string **out,
-                          mlxcel_error *error) {
+bool mlxcel_tokenize_line(const mlxcel_tokenizer *t, const char *line, size_t n_bytes,
+                          mlxcel_string **out, mlxcel_error *error) {
     Buf text = {0};
     const TokJsonl opt = {.add_special = true};
     tok_jsonl_encode(t->t, &opt, (Str){line, n_bytes}, &text);
     return api_string(&text, out, error);
 }
 
-bool mlxcel_detokenize_line(const mlxcel_tokenizer *t, bool pieces, const char *line, size_t n_bytes, mlxcel_string **out,
-                            mlxcel_error *error) {
+bool mlxcel_detokenize_line(const mlxcel_tokenizer *t, bool pieces, const char *line,
+                            size_t n_bytes, mlxcel_string **out, mlxcel_error *error) {
     Buf text = {0};
     const TokJsonl opt = {.pieces = pieces};
     tok_jsonl_decode(t->t, &opt, (Str){line, n_bytes}, &text);
     return api_string(&text, out, error);
 }
 
-bool mlxcel_template_open(const char *model, const char *source, mlxcel_template **out, mlxcel_error *error) {
+bool mlxcel_template_open(const char *model, const char *source, mlxcel_template **out,
+                          mlxcel_error *error) {
     Err err = {0};
     Arena a = {0};
     Str at = STR_NONE;
     mlxcel_template *t = mem_calloc(1, sizeof *t);
-    bool ok = (t || err_nomem(&err, "template")) && (!model || hub_find(str_c(model), &a, &at, &err)) &&
+    bool ok = (t || err_nomem(&err, "template")) &&
+              (!model || hub_find(str_c(model), &a, &at, &err)) &&
               api_template_open(at.p, NULL, NULL, str_c(source), &t->t, &err);
     arena_deinit(&a);
     if (ok) return *out = t, true;
@@ -101,13 +104,16 @@ void mlxcel_template_close(mlxcel_template *t) {
     mem_free(t);
 }
 
-static bool render_line(const mlxcel_template *t, const char *now, bool raw, Str line, Arena *a, Buf *text, Err *err) {
+static bool render_line(const mlxcel_template *t, const char *now, bool raw, Str line, Arena *a,
+                        Buf *text, Err *err) {
     static const JsonOptions READ = {.max_depth = 512, .dup = JSON_DUP_LAST};
     JsonWriter w = {.out = text};
     Json *context;
     ChatRequest req;
     ChatPrompt p = {0};
-    if (!json_parse(line, &READ, a, &context, err) || !chat_request_from_context(context, a, &req, err)) return false;
+    if (!json_parse(line, &READ, a, &context, err) ||
+        !chat_request_from_context(context, a, &req, err))
+        return false;
     req.now = now;
     if (raw) req = (ChatRequest){.extra = context, .raw = true, .now = now};
     bool ok = chat_render(t->t, &req, &p, err);
@@ -127,8 +133,8 @@ static bool render_line(const mlxcel_template *t, const char *now, bool raw, Str
     return ok;
 }
 
-bool mlxcel_template_line(const mlxcel_template *t, const char *now, bool raw, const char *line, size_t n_bytes,
-                          mlxcel_string **out, mlxcel_error *error) {
+bool mlxcel_template_line(const mlxcel_template *t, const char *now, bool raw, const char *line,
+                          size_t n_bytes, mlxcel_string **out, mlxcel_error *error) {
     Err err = {0};
     Arena a = {0};
     Buf text = {0};
@@ -143,8 +149,8 @@ bool mlxcel_parse_names(const char *format, const char *reasoning, mlxcel_error 
     return reply_check_names(str_c(format), str_c(reasoning), &err) || api_fail(error, &err);
 }
 
-bool mlxcel_parse_line(const char *format, const char *reasoning, size_t split, const char *line, size_t n_bytes,
-                       mlxcel_string **out, mlxcel_error *error) {
+bool mlxcel_parse_line(const char *format, const char *reasoning, size_t split, const char *line,
+                       size_t n_bytes, mlxcel_string **out, mlxcel_error *error) {
     Err err = {0};
     Buf text = {0};
     if (reply_parse_line(str_c(format), str_c(reasoning), split, (Str){line, n_bytes}, &text, &err))
@@ -152,10 +158,12 @@ bool mlxcel_parse_line(const char *format, const char *reasoning, size_t split, 
     return line_error(&text, &err, out, error);
 }
 
-bool mlxcel_grammar_open(const char *kind, const char *source, size_t n_bytes, mlxcel_grammar **out, mlxcel_error *error) {
+bool mlxcel_grammar_open(const char *kind, const char *source, size_t n_bytes, mlxcel_grammar **out,
+                         mlxcel_error *error) {
     Err err = {0};
     mlxcel_grammar *g = mem_calloc(1, sizeof *g);
-    if ((g || err_nomem(&err, "grammar")) && api_grammar_compile(kind, (Str){source, n_bytes}, &g->g, &err))
+    if ((g || err_nomem(&err, "grammar")) &&
+        api_grammar_compile(kind, (Str){source, n_bytes}, &g->g, &err))
         return *out = g, true;
     mem_free(g);
     return api_fail(error, &err);
@@ -167,7 +175,8 @@ void mlxcel_grammar_close(mlxcel_grammar *g) {
     mem_free(g);
 }
 
-bool mlxcel_grammar_line(mlxcel_grammar *g, const char *line, size_t n_bytes, mlxcel_string **out, mlxcel_error *error) {
+bool mlxcel_grammar_line(mlxcel_grammar *g, const char *line, size_t n_bytes, mlxcel_string **out,
+                         mlxcel_error *error) {
     Err err = {0};
     Arena a = {0};
     Buf text = {0};
@@ -175,7 +184,8 @@ bool mlxcel_grammar_line(mlxcel_grammar *g, const char *line, size_t n_bytes, ml
     Str s;
     bool accepted, ok = json_parse((Str){line, n_bytes}, NULL, &a, &j, &err);
     if (ok && !json_str(j, &s))
-        ok = err_set(&err, ERR_INPUT, "the line is %s, a string is accepted", jsontype_name(j->type));
+        ok = err_set(&err, ERR_INPUT, "the line is %s, a string is accepted",
+                     jsontype_name(j->type));
     ok = ok && grammar_accepts(g->g, s, &accepted, &err);
     if (ok) buf_put(&text, accepted ? STR("true") : STR("false"));
     ok = ok ? api_string(&text, out, error) : line_error(&text, &err, out, error);

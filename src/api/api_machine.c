@@ -22,7 +22,8 @@ static void cpu_name(char *out, size_t n) {
     if (!out[0]) snprintf(out, n, "unknown");
 }
 
-bool mlxcel_machine_measure(int n_threads, const char *isa, mlxcel_machine *out, mlxcel_error *error) {
+bool mlxcel_machine_measure(int n_threads, const char *isa, mlxcel_machine *out,
+                            mlxcel_error *error) {
     Err err = {0};
     Backend *be;
     Ceiling c;
@@ -30,7 +31,9 @@ bool mlxcel_machine_measure(int n_threads, const char *isa, mlxcel_machine *out,
     if (!backend_open("cpu", &opt, &be, &err)) return api_fail(error, &err);
     Pool *pool = ((HostBackend *)(void *)be)->pool;
     bool ok = ceiling_measure(pool, be->api->isa(be), &c, &err);
-    *out = (mlxcel_machine){.n_cpus = os_n_cpus(), .n_cores = os_n_cores(), .n_threads = pool_n_threads(pool),
+    *out = (mlxcel_machine){.n_cpus = os_n_cpus(),
+                            .n_cores = os_n_cores(),
+                            .n_threads = pool_n_threads(pool),
                             .memory_available = os_memory_available_bytes()};
     snprintf(out->isa, sizeof out->isa, "%s", be->api->isa(be));
     cpu_name(out->cpu, sizeof out->cpu);

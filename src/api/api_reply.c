@@ -12,16 +12,17 @@ struct mlxcel_reply {
 
 static bool on_reply(void *arg, const ReplyEvent *ev, Err *err) {
     static const mlxcel_reply_kind KINDS[] = {
-        [REPLY_CONTENT] = MLXCEL_REPLY_CONTENT,      [REPLY_REASONING] = MLXCEL_REPLY_REASONING,
-        [REPLY_CALL_BEGIN] = MLXCEL_REPLY_CALL,      [REPLY_CALL_ARGS] = MLXCEL_REPLY_ARGUMENTS,
-        [REPLY_CALL_END] = MLXCEL_REPLY_CALL_END,    [REPLY_CALL_FAIL] = MLXCEL_REPLY_CALL_FAILED};
+        [REPLY_CONTENT] = MLXCEL_REPLY_CONTENT,   [REPLY_REASONING] = MLXCEL_REPLY_REASONING,
+        [REPLY_CALL_BEGIN] = MLXCEL_REPLY_CALL,   [REPLY_CALL_ARGS] = MLXCEL_REPLY_ARGUMENTS,
+        [REPLY_CALL_END] = MLXCEL_REPLY_CALL_END, [REPLY_CALL_FAIL] = MLXCEL_REPLY_CALL_FAILED};
     mlxcel_reply *r = arg;
     Str text = ev->kind == REPLY_CALL_BEGIN ? ev->name : ev->text;
     return r->fn(r->ctx, KINDS[ev->kind], ev->index, text.n ? text.p : "", text.n) ||
            err_set(err, ERR_CANCELLED, "cancelled");
 }
 
-static bool reply_open(mlxcel_reply *r, const mlxcel_model *model, const mlxcel_prompt *prompt, Str tools, Err *err) {
+static bool reply_open(mlxcel_reply *r, const mlxcel_model *model, const mlxcel_prompt *prompt,
+                       Str tools, Err *err) {
     const ChatTemplate *t;
     ReplyOptions opt = {.sink = on_reply, .arg = r};
     if (!api_model_chat(model, &t, err)) return false;
@@ -38,8 +39,8 @@ static bool reply_open(mlxcel_reply *r, const mlxcel_model *model, const mlxcel_
     return r->reply != NULL;
 }
 
-bool mlxcel_reply_new(const mlxcel_model *model, const mlxcel_prompt *prompt, const char *tools, mlxcel_reply_fn *fn,
-                      void *ctx, mlxcel_reply **out, mlxcel_error *error) {
+bool mlxcel_reply_new(const mlxcel_model *model, const mlxcel_prompt *prompt, const char *tools,
+                      mlxcel_reply_fn *fn, void *ctx, mlxcel_reply **out, mlxcel_error *error) {
     Err err = {0};
     mlxcel_reply *r = mem_calloc(1, sizeof *r);
     bool ok = r || err_nomem(&err, "reply");

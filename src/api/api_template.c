@@ -14,7 +14,8 @@ typedef struct Gather {
 } Gather;
 
 /* A file beside the weights; absent is fine. */
-static bool take_file(Gather *g, const char *dir, const char *name, size_t max, Str *out, Err *err) {
+static bool take_file(Gather *g, const char *dir, const char *name, size_t max, Str *out,
+                      Err *err) {
     Buf path = {0}, text = {0};
     buf_putf(&path, "%s/%s", dir, name);
     bool there = os_is_file(buf_cstr(&path)), ok = true;
@@ -33,14 +34,16 @@ static bool take_named(Gather *g, const char *dir, Err *err) {
     Str *names;
     size_t n = 0;
     buf_putf(&path, "%s/additional_chat_templates", dir);
-    bool ok = !os_is_dir(buf_cstr(&path)) || os_list_dir(buf_cstr(&path), &g->arena, &names, &n, err);
+    bool ok =
+        !os_is_dir(buf_cstr(&path)) || os_list_dir(buf_cstr(&path), &g->arena, &names, &n, err);
     g->named = arena_array(&g->arena, ChatNamed, n + 1);
     if (!g->named) ok = err_nomem(err, "chat templates");
     for (size_t i = 0; ok && i < n; i++) {
         if (!str_ends(names[i], STR(".jinja"))) continue;
         ChatNamed *t = &g->named[g->src.n_named++];
         t->name = str_slice(names[i], 0, names[i].n - 6);
-        ok = take_file(g, buf_cstr(&path), arena_dupz(&g->arena, names[i]), TEMPLATE_FILE_MAX, &t->text, err);
+        ok = take_file(g, buf_cstr(&path), arena_dupz(&g->arena, names[i]), TEMPLATE_FILE_MAX,
+                       &t->text, err);
     }
     g->src.named = g->named;
     buf_deinit(&path);
@@ -59,13 +62,15 @@ static bool take_token_map(Gather *g, const char *dir, Err *err) {
     JsonOptions opt = {.dup = JSON_DUP_LAST};
     if (!take_file(g, dir, "special_tokens_map.json", CONFIG_FILE_MAX, &text, err)) return false;
     if (!text.n) return true;
-    if (!json_parse(text, &opt, &g->arena, &map, err)) return err_wrap(err, "%s/special_tokens_map.json", dir);
+    if (!json_parse(text, &opt, &g->arena, &map, err))
+        return err_wrap(err, "%s/special_tokens_map.json", dir);
     if (!json_is(map, JSON_OBJECT)) return true;
     g->tokens = arena_array(&g->arena, ChatNamed, map->n + 1);
     if (!g->tokens) return err_nomem(err, "special tokens");
     for (size_t i = 0; i < map->n; i++) {
         Str token;
-        if (json_str(&map->items[i], &token) || json_str(json_get(&map->items[i], "content"), &token))
+        if (json_str(&map->items[i], &token) ||
+            json_str(json_get(&map->items[i], "content"), &token))
             add_token(g, map->items[i].key, token);
     }
     return true;
@@ -73,8 +78,10 @@ static bool take_token_map(Gather *g, const char *dir, Err *err) {
 
 static bool gather_dir(Gather *g, const char *dir, Err *err) {
     ChatSource *s = &g->src;
-    return take_file(g, dir, "chat_template.jinja", TEMPLATE_FILE_MAX, &s->chat_template_jinja, err) &&
-           take_file(g, dir, "chat_template.json", TEMPLATE_FILE_MAX, &s->chat_template_json, err) &&
+    return take_file(g, dir, "chat_template.jinja", TEMPLATE_FILE_MAX, &s->chat_template_jinja,
+                     err) &&
+           take_file(g, dir, "chat_template.json", TEMPLATE_FILE_MAX, &s->chat_template_json,
+                     err) &&
            take_file(g, dir, "tokenizer_config.json", CONFIG_FILE_MAX, &s->tokenizer_config, err) &&
            take_named(g, dir, err) && take_token_map(g, dir, err);
 }
@@ -83,8 +90,9 @@ static bool gather_gguf(Gather *g, const Gguf *file, const Tokenizer *tok, Err *
     static const struct {
         TokRole role;
         const char *name;
-    } ROLES[] = {{TOK_BOS, "bos_token"}, {TOK_EOS, "eos_token"}, {TOK_UNK, "unk_token"},  {TOK_SEP, "sep_token"},
-                 {TOK_PAD, "pad_token"}, {TOK_CLS, "cls_token"}, {TOK_MASK, "mask_token"}};
+    } ROLES[] = {{TOK_BOS, "bos_token"},  {TOK_EOS, "eos_token"}, {TOK_UNK, "unk_token"},
+                 {TOK_SEP, "sep_token"},  {TOK_PAD, "pad_token"}, {TOK_CLS, "cls_token"},
+                 {TOK_MASK, "mask_token"}};
     enum { N_ROLES = sizeof ROLES / sizeof *ROLES };
     const Str prefix = STR("tokenizer.chat_template.");
     gguf_str(gguf_get(file, "tokenizer.chat_template"), &g->src.gguf_template);
@@ -107,23 +115,27 @@ static bool gather_gguf(Gather *g, const Gguf *file, const Tokenizer *tok, Err *
 
 static bool is_gguf(Str path) { return str_ends(path, STR(".gguf")); }
 
-static bool gather_path(Gather *g, const char *path, const Tokenizer *tok, Gguf **file, Tokenizer **own, Err *err) {
+static bool gather_path(Gather *g, const char *path, const Tokenizer *tok, Gguf **file,
+                        Tokenizer **own, Err *err) {
     if (!is_gguf(str_c(path))) return gather_dir(g, path, err);
     if (!gguf_open(path, file, err)) return false;
     if (!tok && tokenizer_load_gguf(*file, own, err)) tok = *own;
-    return (tok || err->kind == ERR_NONE || err->kind == ERR_NOT_FOUND) && gather_gguf(g, *file, tok, err);
+    return (tok || err->kind == ERR_NONE || err->kind == ERR_NOT_FOUND) &&
+           gather_gguf(g, *file, tok, err);
 }
 
-bool api_template_open(const char *path, const Checkpoint *ck, const Tokenizer *tok, Str override, ChatTemplate **out,
-                       Err *err) {
+bool api_template_open(const char *path, const Checkpoint *ck, const Tokenizer *tok, Str override,
+                       ChatTemplate **out, Err *err) {
     Gather g = {0};
     Gguf *file = NULL;
     Tokenizer *own = NULL;
     Err local = {0};
     bool ok = true;
     g.src.override = override;
-    if (ck && ck->kind == CKPT_GGUF) ok = gather_gguf(&g, ck->config.gguf, tok, &local);
-    else if (path) ok = gather_path(&g, path, tok, &file, &own, &local);
+    if (ck && ck->kind == CKPT_GGUF)
+        ok = gather_gguf(&g, ck->config.gguf, tok, &local);
+    else if (path)
+        ok = gather_path(&g, path, tok, &file, &own, &local);
     local.kind = ok ? ERR_NONE : local.kind;
     ok = ok && chat_template_open(&g.src, out, &local);
     gguf_close(file);
@@ -142,17 +154,22 @@ bool api_model_chat(const mlxcel_model *model, const ChatTemplate **out, Err *er
         if (ck->dir.n >= sizeof dir) return err_set(err, ERR_LIMIT, "the model's path is too long");
         memcpy(dir, ck->dir.p, ck->dir.n);
         dir[ck->dir.n] = 0;
-        if (!api_template_open(dir, ck, m->m->tok, str_c(m->chat_template), &made, err)) return false;
-        if (atomic_compare_exchange_strong(&m->chat, &have, made)) have = made;
-        else chat_template_close(made); /* another thread was first */
+        if (!api_template_open(dir, ck, m->m->tok, str_c(m->chat_template), &made, err))
+            return false;
+        if (atomic_compare_exchange_strong(&m->chat, &have, made))
+            have = made;
+        else
+            chat_template_close(made); /* another thread was first */
     }
     *out = have;
     return true;
 }
 
-bool mlxcel_model_chat_template(const mlxcel_model *model, mlxcel_string **out, mlxcel_error *error) {
+bool mlxcel_model_chat_template(const mlxcel_model *model, mlxcel_string **out,
+                                mlxcel_error *error) {
     Err err = {0};
     const ChatTemplate *t = NULL;
     if (!api_model_chat(model, &t, &err)) return api_fail(error, &err);
-    return api_text(chat_template_is_fallback(t) ? STR_NONE : chat_template_source(t, STR_NONE), out, error);
+    return api_text(chat_template_is_fallback(t) ? STR_NONE : chat_template_source(t, STR_NONE),
+                    out, error);
 }

@@ -7,18 +7,22 @@
 
 static bool room(uint64_t n, float **values, Err *err) {
     size_t bytes;
-    if (n > SIZE_MAX || !size_mul((size_t)n, sizeof(float), &bytes)) return err_set(err, ERR_LIMIT, "the tensor is too large");
+    if (n > SIZE_MAX || !size_mul((size_t)n, sizeof(float), &bytes))
+        return err_set(err, ERR_LIMIT, "the tensor is too large");
     *values = mem_alloc(bytes ? bytes : 1);
     return *values || err_nomem(err, "tensor");
 }
 
 static bool decode_stored(const Checkpoint *ck, const CkptTensor *t, float **data, Err *err) {
     uint64_t k = t->n_dims ? t->shape[t->n_dims - 1] : 1, n = 1, all;
-    for (int i = 0; i + 1 < t->n_dims; i++) n *= t->shape[i]; /* the file's reader checked that this fits */
-    if (__builtin_mul_overflow(n, k, &all)) return err_set(err, ERR_LIMIT, "the tensor is too large");
+    for (int i = 0; i + 1 < t->n_dims; i++)
+        n *= t->shape[i]; /* the file's reader checked that this fits */
+    if (__builtin_mul_overflow(n, k, &all))
+        return err_set(err, ERR_LIMIT, "the tensor is too large");
     if (!room(all, data, err)) return false;
     void *stored = mem_alloc(t->n_bytes ? t->n_bytes : 1);
-    bool ok = (stored || err_nomem(err, "tensor")) && checkpoint_read(ck, t, 0, stored, t->n_bytes, err) &&
+    bool ok = (stored || err_nomem(err, "tensor")) &&
+              checkpoint_read(ck, t, 0, stored, t->n_bytes, err) &&
               (all == 0 || decode_rows(t->dtype, stored, t->n_bytes, n, k, *data, err));
     mem_free(stored);
     if (!ok) mem_free(*data);
@@ -41,7 +45,8 @@ static bool is_matrix_of(Str source, Str name) {
     if (!str_ends(name, STR(".weight"))) return false;
     Str module = str_slice(name, 0, name.n - strlen(".weight"));
     for (size_t i = 0; i < sizeof SPELLINGS / sizeof *SPELLINGS; i++)
-        if (str_starts(source, module) && str_eqc(str_from(source, module.n), SPELLINGS[i])) return true;
+        if (str_starts(source, module) && str_eqc(str_from(source, module.n), SPELLINGS[i]))
+            return true;
     return false;
 }
 
@@ -57,8 +62,8 @@ static const WeightSource *find_quantized(const Model *m, Str name) {
     return NULL;
 }
 
-bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data, uint64_t shape[8], int *n_dims,
-                         mlxcel_error *error) {
+bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data,
+                         uint64_t shape[8], int *n_dims, mlxcel_error *error) {
     Err err = {0};
     const Checkpoint *ck = model->m->ck;
     const CkptTensor *t = checkpoint_find(ck, str_c(name));

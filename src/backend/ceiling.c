@@ -25,10 +25,18 @@ static void part(void *arg, int i_thread, int n_threads) {
     size_t each = w->n_bytes / (size_t)n_threads / BLOCK * BLOCK;
     unsigned char *p = w->memory + each * (size_t)i_thread;
     switch (w->what) {
-    case WHAT_TOUCH: memset(p, i_thread + 1, each); break;
-    case WHAT_READ: w->sink[i_thread] += w->ops->read(p, each); break;
-    case WHAT_INT8: w->sink[i_thread] += (uint64_t)w->ops->int8(w->n_rounds); break;
-    case WHAT_F32: w->sink[i_thread] += (uint64_t)w->ops->f32(w->n_rounds); break;
+    case WHAT_TOUCH:
+        memset(p, i_thread + 1, each);
+        break;
+    case WHAT_READ:
+        w->sink[i_thread] += w->ops->read(p, each);
+        break;
+    case WHAT_INT8:
+        w->sink[i_thread] += (uint64_t)w->ops->int8(w->n_rounds);
+        break;
+    case WHAT_F32:
+        w->sink[i_thread] += (uint64_t)w->ops->f32(w->n_rounds);
+        break;
     }
 }
 
@@ -44,9 +52,11 @@ static double timed_ns(Pool *pool, Work *w, What what) {
 static double measure_loop(Pool *pool, Work *w, What what, double macs) {
     double best = 0;
     w->n_rounds = ROUNDS;
-    while (timed_ns(pool, w, what) < (double)LOOP_NS / PASSES && w->n_rounds < (uint64_t)1 << 40) w->n_rounds *= 2;
+    while (timed_ns(pool, w, what) < (double)LOOP_NS / PASSES && w->n_rounds < (uint64_t)1 << 40)
+        w->n_rounds *= 2;
     for (int i = 0; i < PASSES; i++) {
-        double ns = timed_ns(pool, w, what), rate = macs * (double)w->n_rounds * pool_n_threads(pool) / ns;
+        double ns = timed_ns(pool, w, what),
+               rate = macs * (double)w->n_rounds * pool_n_threads(pool) / ns;
         if (rate > best) best = rate;
     }
     return best;
@@ -100,7 +110,10 @@ static int int8_portable(uint64_t n_rounds) {
     memset(a, 3, sizeof a);
     memset(b, 5, sizeof b);
     for (uint64_t r = 0; r < n_rounds; r++) {
-        __asm__ volatile("" : : "r"(a), "r"(b) : "memory"); /* the operands may have changed: nothing is hoisted */
+        __asm__ volatile(""
+                         :
+                         : "r"(a), "r"(b)
+                         : "memory"); /* the operands may have changed: nothing is hoisted */
         for (int k = 0; k < LANES; k++) acc[k] += a[k] * b[k];
     }
     return acc[0] + acc[LANES - 1];

@@ -22,10 +22,10 @@ bool ceiling_measure(Pool *pool, const char *isa, Ceiling *out, Err *err) MUST_C
 
 /* One instruction set's loops. Results are only there to be used. */
 typedef struct CeilingOps {
-    uint64_t (*read)(const void *p, size_t n);  /* n: a multiple of 1024 */
+    uint64_t (*read)(const void *p, size_t n); /* n: a multiple of 1024 */
     int (*int8)(uint64_t n_rounds);
     float (*f32)(uint64_t n_rounds);
-    double int8_macs, f32_macs;                 /* of one round */
+    double int8_macs, f32_macs; /* of one round */
 } CeilingOps;
 
 extern const CeilingOps CEILING_PORTABLE;

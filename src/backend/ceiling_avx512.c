@@ -8,7 +8,8 @@ enum { CHAINS = 12, AHEAD = 2048 };
 
 static uint64_t read_avx512(const void *p, size_t n) {
     const char *x = p;
-    __m512i s[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+    __m512i s[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                    _mm512_setzero_si512()};
     for (size_t i = 0; i < n; i += 256) {
         for (int k = 0; k < 4; k++) {
             _mm_prefetch(x + i + AHEAD + 64 * k, _MM_HINT_T0);
@@ -41,5 +42,6 @@ static float f32_avx512(uint64_t n_rounds) {
     return _mm512_reduce_add_ps(acc[0]);
 }
 
-const CeilingOps CEILING_AVX512 = {read_avx512, int8_avx512, f32_avx512, 64.0 * CHAINS, 16.0 * CHAINS};
+const CeilingOps CEILING_AVX512 = {read_avx512, int8_avx512, f32_avx512, 64.0 * CHAINS,
+                                   16.0 * CHAINS};
 #endif

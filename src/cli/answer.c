@@ -71,7 +71,8 @@ static void put_token(const Gen *g, JsonWriter *w, uint32_t id, double logprob) 
     json_w_key(w, STR("id"));
     json_w_u64(w, id);
     json_w_key(w, STR("token"));
-    if (mlxcel_model_has_tokenizer(g->model) && mlxcel_model_decode(g->model, &id, 1, false, &s, NULL)) {
+    if (mlxcel_model_has_tokenizer(g->model) &&
+        mlxcel_model_decode(g->model, &id, 1, false, &s, NULL)) {
         json_w_str(w, (Str){mlxcel_string_text(s), mlxcel_string_size(s)});
         mlxcel_string_free(s);
     } else {
@@ -118,7 +119,9 @@ static bool on_event(void *ctx, const mlxcel_event *e) {
         a->finish_reason = e->finish_reason;
         a->finish_detail = e->finish_detail;
         a->timings = e->timings;
-        if (a->reply) a->failed |= !mlxcel_reply_finish(a->reply, strcmp(e->finish_reason, "length") == 0, NULL);
+        if (a->reply)
+            a->failed |=
+                !mlxcel_reply_finish(a->reply, strcmp(e->finish_reason, "length") == 0, NULL);
         set_reasoning(a, false);
         return true;
     }
@@ -130,7 +133,8 @@ int answer_run(Gen *g, mlxcel_request *r, const mlxcel_prompt *prompt, bool spli
     mlxcel_error why = {0};
     a->g = g;
     a->ended_line = true;
-    if (split && !mlxcel_reply_new(g->model, prompt, NULL, on_reply, a, &a->reply, &why)) return cli_fail(&why);
+    if (split && !mlxcel_reply_new(g->model, prompt, NULL, on_reply, a, &a->reply, &why))
+        return cli_fail(&why);
     bool profile = args_flag(g->args, "profile");
     if (profile) mlxcel_engine_profile(g->engine, true);
     interrupt_watch(r);
@@ -138,7 +142,8 @@ int answer_run(Gen *g, mlxcel_request *r, const mlxcel_prompt *prompt, bool spli
     interrupt_watch(NULL);
     if (!ok) return cli_fail(&why);
     if (a->failed || a->text.failed || a->logprobs.failed)
-        return cli_fail(&(mlxcel_error){.kind = MLXCEL_NOMEM, .message = "out of memory for the answer"});
+        return cli_fail(
+            &(mlxcel_error){.kind = MLXCEL_NOMEM, .message = "out of memory for the answer"});
     if (!a->quiet && !a->ended_line) out_put(STR("\n"));
     if (profile) gen_profile(g, &a->timings);
     out_flush();

@@ -12,13 +12,13 @@
 #include "json/json_writer.h"
 
 typedef struct Answer {
-    bool quiet;          /* nothing on stdout: for --json */
+    bool quiet; /* nothing on stdout: for --json */
     bool show_reasoning;
-    Buf text;            /* all of it, as the model wrote it */
+    Buf text;               /* all of it, as the model wrote it */
     Buf content, reasoning; /* of chats */
     uint32_t *ids;
     size_t n_ids, cap_ids;
-    Buf logprobs;        /* the elements of the JSON array */
+    Buf logprobs; /* the elements of the JSON array */
     const char *finish_reason, *finish_detail;
     mlxcel_timings timings;
     /* while it runs */

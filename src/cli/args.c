@@ -67,7 +67,7 @@ static unsigned distance(Str a, Str b) {
 
 const char *args_nearest(Str word, const char *const *words, size_t n) {
     const char *best = NULL;
-    unsigned least = word.n < 5 ? 2 : 4; /* fewer edits than this */
+    unsigned least = word.n < 5 ? 2 : word.n < 9 ? 3 : 4; /* fewer edits than this */
     for (size_t i = 0; i < n; i++) {
         unsigned d = distance(word, str_c(words[i]));
         if (d < least) least = d, best = words[i];
@@ -90,12 +90,14 @@ static size_t spellings(const Command *c, Arena *a, const char **out, size_t max
 static bool unknown_flag(Args *a, Str name, Err *err) {
     enum { MAX = 512 };
     const char **words = arena_array(&a->arena, const char *, MAX);
-    const char *near = words ? args_nearest(name, words, spellings(a->command, &a->arena, words, MAX)) : NULL;
+    const char *near =
+        words ? args_nearest(name, words, spellings(a->command, &a->arena, words, MAX)) : NULL;
     if (near)
-        return err_set(err, ERR_INPUT, "unknown flag " STR_F "; did you mean %s? (mlxcel %s --help lists all)",
+        return err_set(err, ERR_INPUT,
+                       "unknown flag " STR_F "; did you mean %s? (mlxcel %s --help lists all)",
                        STR_A(name), near, a->command->name);
-    return err_set(err, ERR_INPUT, "unknown flag " STR_F " (mlxcel %s --help lists all)", STR_A(name),
-                   a->command->name);
+    return err_set(err, ERR_INPUT, "unknown flag " STR_F " (mlxcel %s --help lists all)",
+                   STR_A(name), a->command->name);
 }
 
 static bool parse_bool(Str v, bool *out) {
@@ -118,9 +120,10 @@ static bool check_number(const Opt *o, const char *name, Str v, Err *err) {
     if (o->min == 0 && o->max == 0)
         return err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; %s is accepted", name, STR_A(v), what);
     if (o->max >= 1e15)
-        return err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; %s from %g is accepted", name, STR_A(v), what, o->min);
-    return err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; %s from %.10g to %.10g is accepted", name, STR_A(v), what, o->min,
-                   o->max);
+        return err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; %s from %g is accepted", name,
+                       STR_A(v), what, o->min);
+    return err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; %s from %.10g to %.10g is accepted", name,
+                   STR_A(v), what, o->min, o->max);
 }
 
 static bool check_value(const Opt *o, const char *name, const char *text, Err *err) {
@@ -169,7 +172,8 @@ static bool take_flag(Args *a, int argc, char **argv, int *i, Err *err) {
         return add(a, v, err);
     }
     if (!value) {
-        if (*i + 1 >= argc) return err_set(err, ERR_INPUT, "%s needs a value (%s)", shown, v.opt->value);
+        if (*i + 1 >= argc)
+            return err_set(err, ERR_INPUT, "%s needs a value (%s)", shown, v.opt->value);
         value = argv[++*i];
     }
     v.text = value;
@@ -227,7 +231,9 @@ bool args_parse(Args *a, const Command *c, int argc, char **argv, Err *err) {
         } else if (flags && argv[i][0] == '-' && argv[i][1]) {
             if (!take_flag(a, argc, argv, &i, err)) return false;
         } else if (a->n_rest == c->max_rest) {
-            return err_set(err, ERR_INPUT, "unexpected argument \"%s\" (mlxcel %s --help shows the usage)", argv[i], c->name);
+            return err_set(err, ERR_INPUT,
+                           "unexpected argument \"%s\" (mlxcel %s --help shows the usage)", argv[i],
+                           c->name);
         } else {
             a->rest[a->n_rest++] = argv[i];
         }

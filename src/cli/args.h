@@ -15,22 +15,22 @@
 #include "base/err.h"
 
 typedef enum OptKind {
-    OPT_FLAG,   /* no value; --no-x takes it back */
+    OPT_FLAG, /* no value; --no-x takes it back */
     OPT_TEXT,
     OPT_INT,
     OPT_NUM,
-    OPT_PARAM,  /* a parameter of mlxcel_request_set, checked by the library */
-    OPT_SWITCH  /* the same for a yes or no: no value, means "true" */
+    OPT_PARAM, /* a parameter of mlxcel_request_set, checked by the library */
+    OPT_SWITCH /* the same for a yes or no: no value, means "true" */
 } OptKind;
 
 typedef struct Opt {
-    const char *names;    /* "-n --n-predict --max-tokens" */
+    const char *names; /* "-n --n-predict --max-tokens" */
     OptKind kind;
-    const char *value;    /* how help calls the value */
-    const char *help;     /* NULL: not shown */
-    double min, max;      /* INT, NUM; both 0: any */
-    const char *param;    /* PARAM, SWITCH: the library's name for it */
-    const char *env;      /* another name in the environment beside the regular one */
+    const char *value; /* how help calls the value */
+    const char *help;  /* NULL: not shown */
+    double min, max;   /* INT, NUM; both 0: any */
+    const char *param; /* PARAM, SWITCH: the library's name for it */
+    const char *env;   /* another name in the environment beside the regular one */
 } Opt;
 
 typedef struct OptGroup {
@@ -42,14 +42,14 @@ typedef struct OptGroup {
 typedef struct Args Args;
 
 typedef struct Command {
-    const char *name, *alias; /* alias NULL: none */
-    const char *usage;        /* what follows the name */
-    const char *summary;      /* one line */
-    const char *about;        /* NULL, or some lines for its own help */
-    const char *examples;     /* whole lines */
+    const char *name, *alias;      /* alias NULL: none */
+    const char *usage;             /* what follows the name */
+    const char *summary;           /* one line */
+    const char *about;             /* NULL, or some lines for its own help */
+    const char *examples;          /* whole lines */
     const OptGroup *const *groups; /* NULL-terminated */
-    size_t max_rest;          /* arguments that are no flags */
-    int (*run)(const Args *a); /* exit status */
+    size_t max_rest;               /* arguments that are no flags */
+    int (*run)(const Args *a);     /* exit status */
 } Command;
 
 typedef struct ArgValue {

@@ -24,8 +24,10 @@ static void put_list(JsonWriter *w, const char *key, const double *x, size_t n, 
     json_w_key(w, str_c(key));
     json_w_array(w);
     for (size_t i = 0; i < n; i++) {
-        if (whole) json_w_u64(w, (uint64_t)x[i]);
-        else json_w_f64(w, x[i]);
+        if (whole)
+            json_w_u64(w, (uint64_t)x[i]);
+        else
+            json_w_f64(w, x[i]);
     }
     json_w_end(w);
 }
@@ -110,7 +112,10 @@ static void put_csv(Buf *out, const BenchReport *r, const BenchRow *row, bool na
         for (size_t i = 0; i < j->n; i++) {
             const Json *m = &j->items[i];
             if (m->type == JSON_ARRAY) continue;
-            Str v = names ? m->key : m->type == JSON_TRUE ? STR("1") : m->type == JSON_FALSE ? STR("0") : m->text;
+            Str v = names                   ? m->key
+                    : m->type == JSON_TRUE  ? STR("1")
+                    : m->type == JSON_FALSE ? STR("0")
+                                            : m->text;
             if (!first) buf_putc(out, ',');
             if (!names) buf_putc(out, '"');
             for (size_t k = 0; k < v.n; k++) {
@@ -136,10 +141,12 @@ static void print_csv(const BenchReport *r, Buf *out) {
 static void print_md(const BenchReport *r, Buf *out) {
     double gib = (double)r->file_bytes / (1 << 30);
     bool small = gib < 1;
-    buf_put(out, STR("| model                          |       size |     params | backend    | threads |            test |"
+    buf_put(out, STR("| model                          |       size |     params | backend    | "
+                     "threads |            test |"
                      "                  t/s |"));
     buf_put(out, r->n_machines ? STR("        share |\n") : STR("\n"));
-    buf_put(out, STR("| ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: |"
+    buf_put(out, STR("| ------------------------------ | ---------: | ---------: | ---------- | "
+                     "------: | --------------: |"
                      " -------------------: |"));
     buf_put(out, r->n_machines ? STR(" -----------: |\n") : STR("\n"));
     for (size_t i = 0; i < r->n_rows; i++) {
@@ -148,19 +155,24 @@ static void print_md(const BenchReport *r, Buf *out) {
         buf_putf(&model, "%s %s", r->arch, r->quantization);
         buf_putf(&speed, "%.2f ± %.2f", row->avg_ts, row->stddev_ts);
         bool few = r->n_params < 1000000000;
-        buf_putf(out, "| %-30s | %6.2f %s | %8.2f %s | %-10s | %7d | %15s | %21s |", buf_cstr(&model),
-                 small ? gib * 1024 : gib, small ? "MiB" : "GiB", (double)r->n_params / (few ? 1e6 : 1e9), few ? "M" : "B",
-                 r->backend, row->test.n_threads, row->name, buf_cstr(&speed));
-        if (r->n_machines && row->bound) buf_putf(out, " %4.0f%% %6s |", 100 * row->share, row->bound);
-        else if (r->n_machines) buf_putf(out, " %12s |", "");
+        buf_putf(out, "| %-30s | %6.2f %s | %8.2f %s | %-10s | %7d | %15s | %21s |",
+                 buf_cstr(&model), small ? gib * 1024 : gib, small ? "MiB" : "GiB",
+                 (double)r->n_params / (few ? 1e6 : 1e9), few ? "M" : "B", r->backend,
+                 row->test.n_threads, row->name, buf_cstr(&speed));
+        if (r->n_machines && row->bound)
+            buf_putf(out, " %4.0f%% %6s |", 100 * row->share, row->bound);
+        else if (r->n_machines)
+            buf_putf(out, " %12s |", "");
         buf_putc(out, '\n');
         buf_deinit(&model);
         buf_deinit(&speed);
     }
     for (size_t i = 0; i < r->n_machines; i++) {
         const mlxcel_machine *m = &r->machines[i];
-        buf_putf(out, "\n%d thread%s of %s, %s: reads %.1f GB/s, int8 %.0f GMAC/s, f32 %.0f GMAC/s\n", m->n_threads,
-                 m->n_threads == 1 ? "" : "s", m->cpu, m->isa, m->read_gbs, m->int8_gmacs, m->f32_gmacs);
+        buf_putf(out,
+                 "\n%d thread%s of %s, %s: reads %.1f GB/s, int8 %.0f GMAC/s, f32 %.0f GMAC/s\n",
+                 m->n_threads, m->n_threads == 1 ? "" : "s", m->cpu, m->isa, m->read_gbs,
+                 m->int8_gmacs, m->f32_gmacs);
     }
 }
 
@@ -168,7 +180,8 @@ bool bench_print(const BenchReport *r, const char *format, Buf *out) {
     static const struct {
         const char *name;
         void (*print)(const BenchReport *r, Buf *out);
-    } FORMATS[] = {{"md", print_md}, {"csv", print_csv}, {"json", print_json}, {"jsonl", print_jsonl}};
+    } FORMATS[] = {
+        {"md", print_md}, {"csv", print_csv}, {"json", print_json}, {"jsonl", print_jsonl}};
     for (size_t i = 0; i < sizeof FORMATS / sizeof *FORMATS; i++) {
         if (strcmp(FORMATS[i].name, format) != 0) continue;
         if (r) FORMATS[i].print(r, out);
@@ -228,11 +241,15 @@ void bench_print_document(const BenchReport *r, Buf *out) {
         put_num(&w, "median_ts", row->median_ts);
         put_list(&w, "samples_ts", row->ts, row->n_samples, false);
         json_w_key(&w, STR("share"));
-        if (row->bound) json_w_f64(&w, row->share);
-        else json_w_null(&w);
+        if (row->bound)
+            json_w_f64(&w, row->share);
+        else
+            json_w_null(&w);
         json_w_key(&w, STR("bound"));
-        if (row->bound) json_w_str(&w, str_c(row->bound));
-        else json_w_null(&w);
+        if (row->bound)
+            json_w_str(&w, str_c(row->bound));
+        else
+            json_w_null(&w);
         json_w_end(&w);
     }
     json_w_end(&w);

@@ -11,7 +11,7 @@
 
 typedef struct Lane { /* one sequence */
     mlxcel_request *request;
-    uint32_t *ids; /* the depth, then the prompt */
+    uint32_t *ids;                /* the depth, then the prompt */
     uint64_t first_ns, *token_ns; /* when its tokens came */
     size_t n_tokens;
     uint64_t n_cached;
@@ -27,7 +27,8 @@ void bench_name(BenchRow *row) {
     int n = 0;
     char *s = row->name;
     if (t->n_prompt) n += snprintf(s + n, sizeof row->name - (size_t)n, "pp%u", t->n_prompt);
-    if (t->n_gen) n += snprintf(s + n, sizeof row->name - (size_t)n, "%stg%u", n ? "+" : "", t->n_gen);
+    if (t->n_gen)
+        n += snprintf(s + n, sizeof row->name - (size_t)n, "%stg%u", n ? "+" : "", t->n_gen);
     if (t->n_depth) n += snprintf(s + n, sizeof row->name - (size_t)n, " @ d%u", t->n_depth);
     if (t->n_batch > 1) snprintf(s + n, sizeof row->name - (size_t)n, " B%u", t->n_batch);
 }
@@ -53,7 +54,8 @@ static bool on_event(void *ctx, const mlxcel_event *ev) {
 static bool set_all(mlxcel_request *r, uint32_t n_predict, bool cache, mlxcel_error *err) {
     char n[16];
     snprintf(n, sizeof n, "%u", n_predict);
-    return mlxcel_request_set(r, "n_predict", n, err) && mlxcel_request_set(r, "ignore_eos", "true", err) &&
+    return mlxcel_request_set(r, "n_predict", n, err) &&
+           mlxcel_request_set(r, "ignore_eos", "true", err) &&
            mlxcel_request_set(r, "cache_prompt", cache ? "true" : "false", err);
 }
 
@@ -65,20 +67,23 @@ static void lanes_free(Round *r) {
 }
 
 /* All lanes' requests over the first n_ids ids, run to their ends. *t0: when they were submitted. */
-static bool run_lanes(BenchEngine *e, Round *r, uint32_t n_ids, uint32_t n_predict, bool cache, uint64_t *t0,
-                      mlxcel_error *err) {
+static bool run_lanes(BenchEngine *e, Round *r, uint32_t n_ids, uint32_t n_predict, bool cache,
+                      uint64_t *t0, mlxcel_error *err) {
     bool ok = true;
     for (uint32_t i = 0; ok && i < r->n; i++) {
         Lane *l = &r->lanes[i];
         l->first_ns = 0;
         l->n_tokens = 0;
         l->n_cached = 0;
-        ok = mlxcel_request_new(e->engine, l->ids, n_ids, &l->request, err) && set_all(l->request, n_predict, cache, err);
+        ok = mlxcel_request_new(e->engine, l->ids, n_ids, &l->request, err) &&
+             set_all(l->request, n_predict, cache, err);
     }
     *t0 = os_now_ns();
-    for (uint32_t i = 0; ok && i < r->n; i++) ok = mlxcel_request_submit(r->lanes[i].request, on_event, &r->lanes[i], err);
+    for (uint32_t i = 0; ok && i < r->n; i++)
+        ok = mlxcel_request_submit(r->lanes[i].request, on_event, &r->lanes[i], err);
     interrupt_watch(r->lanes[0].request);
-    while (ok && mlxcel_engine_step(e->engine)) {}
+    while (ok && mlxcel_engine_step(e->engine)) {
+    }
     interrupt_watch(NULL);
     for (uint32_t i = 0; ok && i < r->n; i++) ok = mlxcel_request_result(r->lanes[i].request, err);
     if (ok && interrupted()) {
@@ -90,7 +95,8 @@ static bool run_lanes(BenchEngine *e, Round *r, uint32_t n_ids, uint32_t n_predi
 }
 
 /* Prompt and answer together, or the prompt alone: from submission to the last token. */
-static void sample_prompt(const Round *r, const BenchTest *t, uint64_t t0, uint32_t n_ids, double *ns, double *n_tokens) {
+static void sample_prompt(const Round *r, const BenchTest *t, uint64_t t0, uint32_t n_ids,
+                          double *ns, double *n_tokens) {
     uint64_t end = t0;
     *n_tokens = 0;
     for (uint32_t i = 0; i < r->n; i++) {
@@ -116,14 +122,18 @@ static void sample_answer(const Round *r, double *ns, double *n_tokens) {
     *ns = (double)(end - begin);
 }
 
-static bool measure(BenchEngine *e, Round *r, const BenchTest *t, double *ns, double *n_tokens, mlxcel_error *err) {
+static bool measure(BenchEngine *e, Round *r, const BenchTest *t, double *ns, double *n_tokens,
+                    mlxcel_error *err) {
     uint32_t n_ids = t->n_depth + (t->n_prompt ? t->n_prompt : t->n_depth ? 0 : 1);
     uint64_t t0;
     for (uint32_t i = 0; i < r->n; i++)
         for (uint32_t k = t->n_depth; k < n_ids; k++) r->lanes[i].ids[k] = random_token(e);
-    if (!run_lanes(e, r, n_ids, t->n_gen ? t->n_gen + 1 : 1, t->n_depth > 0, &t0, err)) return false;
-    if (t->n_prompt) sample_prompt(r, t, t0, n_ids, ns, n_tokens);
-    else sample_answer(r, ns, n_tokens);
+    if (!run_lanes(e, r, n_ids, t->n_gen ? t->n_gen + 1 : 1, t->n_depth > 0, &t0, err))
+        return false;
+    if (t->n_prompt)
+        sample_prompt(r, t, t0, n_ids, ns, n_tokens);
+    else
+        sample_answer(r, ns, n_tokens);
     return true;
 }
 
@@ -164,13 +174,17 @@ static bool summarize(BenchRow *row, Arena *a) {
     return true;
 }
 
-bool bench_run(BenchEngine *e, BenchRow *row, size_t n_reps, bool warmup, Arena *a, mlxcel_error *err) {
+bool bench_run(BenchEngine *e, BenchRow *row, size_t n_reps, bool warmup, Arena *a,
+               mlxcel_error *err) {
     Round *r = arena_new(a, Round);
     uint64_t t0;
     row->ts = arena_array(a, double, n_reps);
     row->ns = arena_array(a, double, n_reps);
     bool ok = r && row->ts && row->ns && lanes_init(e, r, &row->test, a);
-    if (!ok) return *err = (mlxcel_error){.kind = MLXCEL_NOMEM, .message = "out of memory for the benchmark"}, false;
+    if (!ok)
+        return *err = (mlxcel_error){.kind = MLXCEL_NOMEM,
+                                     .message = "out of memory for the benchmark"},
+               false;
     mlxcel_engine_drop_cache(e->engine);
     /* The depth is computed once; every run then finds it in the cache. */
     if (row->test.n_depth && !run_lanes(e, r, row->test.n_depth, 1, true, &t0, err)) return false;
@@ -181,14 +195,17 @@ bool bench_run(BenchEngine *e, BenchRow *row, size_t n_reps, bool warmup, Arena 
         row->ts[row->n_samples] = ns > 0 ? n_tokens * 1e9 / ns : 0;
         row->ns[row->n_samples++] = ns;
     }
-    return summarize(row, a) || (*err = (mlxcel_error){.kind = MLXCEL_NOMEM, .message = "out of memory"}, false);
+    return summarize(row, a) ||
+           (*err = (mlxcel_error){.kind = MLXCEL_NOMEM, .message = "out of memory"}, false);
 }
 
 static bool is_float(const char *quantization) {
-    return strcmp(quantization, "F32") == 0 || strcmp(quantization, "F16") == 0 || strcmp(quantization, "BF16") == 0;
+    return strcmp(quantization, "F32") == 0 || strcmp(quantization, "F16") == 0 ||
+           strcmp(quantization, "BF16") == 0;
 }
 
-void bench_share(const BenchEngine *e, BenchRow *row, const mlxcel_machine *m, uint64_t cache_per_token) {
+void bench_share(const BenchEngine *e, BenchRow *row, const mlxcel_machine *m,
+                 uint64_t cache_per_token) {
     const BenchTest *t = &row->test;
     mlxcel_work w;
     mlxcel_model_work(e->model, &w);

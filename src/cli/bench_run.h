@@ -15,7 +15,7 @@ typedef struct BenchTest {
 
 typedef struct BenchRow {
     BenchTest test;
-    char name[64]; /* "pp512", "tg128 @ d2048" */
+    char name[64];   /* "pp512", "tg128 @ d2048" */
     double *ts, *ns; /* n_samples: tokens a second, nanoseconds */
     size_t n_samples;
     double avg_ts, stddev_ts, median_ts, avg_ns, stddev_ns;
@@ -30,9 +30,11 @@ typedef struct BenchEngine {
 } BenchEngine;
 
 /* Samples into the row, after one unmeasured run if warmup. */
-bool bench_run(BenchEngine *e, BenchRow *row, size_t n_reps, bool warmup, Arena *a, mlxcel_error *err);
+bool bench_run(BenchEngine *e, BenchRow *row, size_t n_reps, bool warmup, Arena *a,
+               mlxcel_error *err);
 void bench_name(BenchRow *row);
 /* The part of the machine's ceiling that the row reached. */
-void bench_share(const BenchEngine *e, BenchRow *row, const mlxcel_machine *m, uint64_t cache_per_token);
+void bench_share(const BenchEngine *e, BenchRow *row, const mlxcel_machine *m,
+                 uint64_t cache_per_token);
 
 #endif

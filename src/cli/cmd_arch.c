@@ -4,7 +4,8 @@
 #include "json/json.h"
 
 static void put_list(Buf *b, const Json *list) {
-    for (size_t i = 0; list && i < list->n; i++) buf_putf(b, "%s" STR_F, i ? " " : "", STR_A(list->items[i].text));
+    for (size_t i = 0; list && i < list->n; i++)
+        buf_putf(b, "%s" STR_F, i ? " " : "", STR_A(list->items[i].text));
 }
 
 static void put_family(Buf *b, const Json *f) {

@@ -31,15 +31,18 @@ typedef struct Bench {
 static bool list_add(List *l, Str word, const char *flag, uint32_t min, uint32_t max, Err *err) {
     uint64_t v;
     if (!str_to_u64(word, &v) || v < min || v > max)
-        return err_set(err, ERR_INPUT, "-%s has \"" STR_F "\"; whole numbers from %u to %u, separated by commas, are accepted",
+        return err_set(err, ERR_INPUT,
+                       "-%s has \"" STR_F
+                       "\"; whole numbers from %u to %u, separated by commas, are accepted",
                        flag, STR_A(word), min, max);
-    if (l->n == MAX_LIST) return err_set(err, ERR_INPUT, "-%s has more than %d values", flag, MAX_LIST);
+    if (l->n == MAX_LIST)
+        return err_set(err, ERR_INPUT, "-%s has more than %d values", flag, MAX_LIST);
     l->v[l->n++] = (uint32_t)v;
     return true;
 }
 
-static bool read_list(const Args *a, const char *name, const char *flag, uint32_t other, uint32_t min, uint32_t max, List *l,
-                      Err *err) {
+static bool read_list(const Args *a, const char *name, const char *flag, uint32_t other,
+                      uint32_t min, uint32_t max, List *l, Err *err) {
     const char *text;
     for (size_t i = 0; (text = args_next(a, name, &i)) != NULL;) {
         Str rest = str_c(text), word;
@@ -55,8 +58,10 @@ static bool read_pairs(Bench *b, Err *err) {
     for (size_t i = 0; (text = args_next(b->args, "pg", &i)) != NULL;) {
         Str rest = str_c(text), p, n;
         if (!str_split(&rest, ',', &p) || !str_split(&rest, ',', &n) || rest.n)
-            return err_set(err, ERR_INPUT, "-pg is \"%s\"; two numbers, as in 512,128, are accepted", text);
-        if (!list_add(&b->pair_prompts, p, "pg", 1, 1 << 24, err) || !list_add(&b->pair_answers, n, "pg", 1, 1 << 24, err))
+            return err_set(err, ERR_INPUT,
+                           "-pg is \"%s\"; two numbers, as in 512,128, are accepted", text);
+        if (!list_add(&b->pair_prompts, p, "pg", 1, 1 << 24, err) ||
+            !list_add(&b->pair_answers, n, "pg", 1, 1 << 24, err))
             return false;
     }
     return true;
@@ -71,7 +76,8 @@ static bool read_lists(Bench *b, Err *err) {
            read_list(a, "threads", "t", 0, 1, 256, &b->threads, err) && read_pairs(b, err);
 }
 
-static bool add_row(Bench *b, uint32_t p, uint32_t n, uint32_t d, uint32_t batch, uint32_t threads) {
+static bool add_row(Bench *b, uint32_t p, uint32_t n, uint32_t d, uint32_t batch,
+                    uint32_t threads) {
     if (b->n_rows == MAX_ROWS || (!p && !n)) return b->n_rows < MAX_ROWS;
     BenchRow *row = &b->rows[b->n_rows++];
     row->test = (BenchTest){p, n, d, batch, (int)threads};
@@ -87,10 +93,14 @@ static bool plan_rows(Bench *b, Err *err) {
         for (size_t d = 0; d < b->depths.n; d++)
             for (size_t s = 0; s < b->batches.n; s++) {
                 uint32_t depth = b->depths.v[d], batch = b->batches.v[s], threads = b->threads.v[t];
-                for (size_t i = 0; i < b->prompts.n; i++) ok = add_row(b, b->prompts.v[i], 0, depth, batch, threads) && ok;
-                for (size_t i = 0; i < b->answers.n; i++) ok = add_row(b, 0, b->answers.v[i], depth, batch, threads) && ok;
+                for (size_t i = 0; i < b->prompts.n; i++)
+                    ok = add_row(b, b->prompts.v[i], 0, depth, batch, threads) && ok;
+                for (size_t i = 0; i < b->answers.n; i++)
+                    ok = add_row(b, 0, b->answers.v[i], depth, batch, threads) && ok;
                 for (size_t i = 0; i < b->pair_prompts.n; i++)
-                    ok = add_row(b, b->pair_prompts.v[i], b->pair_answers.v[i], depth, batch, threads) && ok;
+                    ok = add_row(b, b->pair_prompts.v[i], b->pair_answers.v[i], depth, batch,
+                                 threads) &&
+                         ok;
             }
     return (ok || err_set(err, ERR_LIMIT, "more than %d tests", MAX_ROWS)) &&
            (b->n_rows || err_set(err, ERR_INPUT, "no test: -p and -n are both 0"));
@@ -101,24 +111,28 @@ static void engine_size(const Bench *b, int threads, mlxcel_engine_options *o) {
     for (size_t i = 0; i < b->n_rows; i++) {
         const BenchTest *t = &b->rows[i].test;
         if (t->n_threads != threads) continue;
-        uint64_t each = (uint64_t)t->n_depth + t->n_prompt + t->n_gen + 2 + 2 * PAGE, all = each * t->n_batch;
+        uint64_t each = (uint64_t)t->n_depth + t->n_prompt + t->n_gen + 2 + 2 * PAGE,
+                 all = each * t->n_batch;
         if (all > o->n_ctx) o->n_ctx = all;
         if (t->n_batch > o->n_parallel) o->n_parallel = t->n_batch;
     }
 }
 
-static int run_rows(Bench *b, BenchEngine *e, int threads, const mlxcel_engine_options *o, const mlxcel_machine *m) {
+static int run_rows(Bench *b, BenchEngine *e, int threads, const mlxcel_engine_options *o,
+                    const mlxcel_machine *m) {
     mlxcel_error why;
     mlxcel_budget budget;
     if (!mlxcel_model_budget(e->model, o, &budget, &why)) return cli_fail(&why);
     for (size_t i = 0; i < b->n_rows; i++) {
         BenchRow *row = &b->rows[i];
         if (row->test.n_threads != threads) continue;
-        if (!bench_run(e, row, (size_t)args_int(b->args, "repetitions", 5), !args_flag(b->args, "no-warmup"), &b->arena, &why))
+        if (!bench_run(e, row, (size_t)args_int(b->args, "repetitions", 5),
+                       !args_flag(b->args, "no-warmup"), &b->arena, &why))
             return interrupted() ? CLI_INTERRUPTED : cli_fail(&why);
         if (m) bench_share(e, row, m, budget.cache_per_token);
         row->test.n_threads = mlxcel_model_threads(e->model);
-        if (term_stderr()) cli_note("%s, %d threads: %.2f tok/s", row->name, row->test.n_threads, row->avg_ts);
+        if (term_stderr())
+            cli_note("%s, %d threads: %.2f tok/s", row->name, row->test.n_threads, row->avg_ts);
     }
     return CLI_OK;
 }
@@ -154,7 +168,8 @@ static int run_threads(Bench *b, const char *path, uint32_t threads) {
         m = &b->machines[b->n_machines++];
         if (!mlxcel_machine_measure((int)threads, mo.isa, m, &why)) status = cli_fail(&why);
     }
-    if (status == CLI_OK && !mlxcel_engine_open(e.model, &o, &e.engine, &why)) status = cli_fail(&why);
+    if (status == CLI_OK && !mlxcel_engine_open(e.model, &o, &e.engine, &why))
+        status = cli_fail(&why);
     if (status == CLI_OK) status = run_rows(b, &e, (int)threads, &o, m);
     if (status == CLI_OK) describe(b, e.model);
     mlxcel_engine_close(e.engine);
@@ -170,8 +185,10 @@ static int print(Bench *b, const char *format) {
     r->n_rows = b->n_rows;
     r->machines = b->machines;
     r->n_machines = b->n_machines;
-    if (format) bench_print(r, format, &out);
-    else bench_print_document(r, &out);
+    if (format)
+        bench_print(r, format, &out);
+    else
+        bench_print_document(r, &out);
     bool ok = buf_check(&out, "the report", &err);
     if (ok) out_put(buf_str(&out));
     buf_deinit(&out);
@@ -188,13 +205,16 @@ int cmd_bench(const Args *a) {
     if (format && !bench_print(NULL, format, NULL))
         return cli_usage("-o is \"%s\"; md, csv, json and jsonl are accepted", format);
     if (format && json) return cli_usage("-o and --json are both given; one of them is accepted");
-    b.report = (BenchReport){.path = path, .chunk = (uint32_t)args_int(a, "batch-size", DEFAULT_CHUNK), .type_k = "f16",
+    b.report = (BenchReport){.path = path,
+                             .chunk = (uint32_t)args_int(a, "batch-size", DEFAULT_CHUNK),
+                             .type_k = "f16",
                              .type_v = "f16"};
     if (args_text(a, "cache-type-k")) b.report.type_k = args_text(a, "cache-type-k");
     if (args_text(a, "cache-type-v")) b.report.type_v = args_text(a, "cache-type-v");
     b.measure_machine = !args_flag(a, "no-ceilings") && (json || strcmp(format, "md") == 0);
     int status = read_lists(&b, &err) && plan_rows(&b, &err) ? CLI_OK : cli_usage("%s", err.msg);
-    for (size_t t = 0; status == CLI_OK && t < b.threads.n; t++) status = run_threads(&b, path, b.threads.v[t]);
+    for (size_t t = 0; status == CLI_OK && t < b.threads.n; t++)
+        status = run_threads(&b, path, b.threads.v[t]);
     if (status == CLI_OK) status = print(&b, format);
     arena_deinit(&b.arena);
     return status;

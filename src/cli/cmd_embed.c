@@ -12,7 +12,8 @@ static int refuse(const Args *a, const char *what) {
     if (!path) return CLI_USAGE;
     const mlxcel_model_options o = flags_model_options(a);
     if (!mlxcel_model_open(path, &o, &model, &why)) return cli_fail(&why);
-    err_set(&err, ERR_UNSUPPORTED, "%s is a text generator (%s); %s needs an encoder, and this build runs none", path,
+    err_set(&err, ERR_UNSUPPORTED,
+            "%s is a text generator (%s); %s needs an encoder, and this build runs none", path,
             mlxcel_model_architecture(model), what);
     mlxcel_model_close(model);
     return cli_fail_err(&err);

@@ -10,9 +10,13 @@
 static int check(const Args *a) {
     mlxcel_error why = {.kind = MLXCEL_UNSUPPORTED};
     const char *draft = args_text(a, "draft-model");
-    if (args_has(a, "logprobs") && !args_flag(a, "json")) return cli_usage("--logprobs shows in --json; give both");
+    if (args_has(a, "logprobs") && !args_flag(a, "json"))
+        return cli_usage("--logprobs shows in --json; give both");
+    if (args_flag(a, "prompt-lookup") || args_has(a, "num-draft-tokens"))
+        cli_warn("drafting is not in this build; the answer is the same without it");
     if (!draft) return CLI_OK;
-    snprintf(why.message, sizeof why.message, "--draft-model %.200s: drafting with a model is not in this build", draft);
+    snprintf(why.message, sizeof why.message,
+             "--draft-model %.200s: drafting with a model is not in this build", draft);
     return cli_fail(&why);
 }
 
@@ -26,12 +30,16 @@ static int answer_once(Gen *g) {
     if (status == CLI_OK) status = answer_run(g, r, g->prompt, g->is_chat, &a);
     if (status == CLI_OK && json) {
         answer_json(g, &a, &doc);
-        if (doc.failed) status = cli_fail(&(mlxcel_error){.kind = MLXCEL_NOMEM, .message = "out of memory for the answer"});
-        else out_put(buf_str(&doc));
+        if (doc.failed)
+            status = cli_fail(
+                &(mlxcel_error){.kind = MLXCEL_NOMEM, .message = "out of memory for the answer"});
+        else
+            out_put(buf_str(&doc));
     }
     if (status == CLI_OK) {
         mlxcel_log_release(true);
-        bool chatty = term_stderr() && (term_stdout() || strcmp(g->args->command->name, "run") == 0);
+        bool chatty =
+            term_stderr() && (term_stdout() || strcmp(g->args->command->name, "run") == 0);
         if (args_flag(g->args, "stats") || (!json && chatty)) gen_stats(g, &a.timings);
         if (interrupted()) status = CLI_INTERRUPTED;
     }
@@ -42,7 +50,8 @@ static int answer_once(Gen *g) {
 }
 
 static bool has_prompt(const Args *a) {
-    return args_has(a, "prompt") || args_has(a, "file") || args_has(a, "ids") || args_has(a, "ids-file");
+    return args_has(a, "prompt") || args_has(a, "file") || args_has(a, "ids") ||
+           args_has(a, "ids-file");
 }
 
 static int generate(const Args *a, bool chat, bool always_repl) {

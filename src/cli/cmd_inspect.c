@@ -34,9 +34,11 @@ static int write_tensor(const Args *a, const mlxcel_model *model) {
     int n_dims;
     const char *path = args_text(a, "npy");
     if (!path) return cli_usage("--tensor needs --npy OUT");
-    if (!mlxcel_model_tensor(model, args_text(a, "tensor"), &data, shape, &n_dims, &why)) return cli_fail(&why);
+    if (!mlxcel_model_tensor(model, args_text(a, "tensor"), &data, shape, &n_dims, &why))
+        return cli_fail(&why);
     for (int i = 0; i < n_dims; i++) n *= shape[i];
-    bool ok = npy_create(&out, path, shape, n_dims, &arena, &err) && npy_put(&out, data, n, &err) && npy_finish(&out, &err);
+    bool ok = npy_create(&out, path, shape, n_dims, &arena, &err) && npy_put(&out, data, n, &err) &&
+              npy_finish(&out, &err);
     npy_drop(&out);
     mlxcel_free(data);
     arena_deinit(&arena);
@@ -54,7 +56,8 @@ static int inspect_model(const Args *a, const mlxcel_model *model) {
     asked.n_parallel = (uint32_t)args_int(a, "parallel", 1);
     if (!mlxcel_model_inspect(model, &asked, &s, &why)) return cli_fail(&why);
     if (args_flag(a, "json")) return print_string(s, true);
-    int status = inspect_print_model((Str){mlxcel_string_text(s), mlxcel_string_size(s)}, args_flag(a, "tensors"));
+    int status = inspect_print_model((Str){mlxcel_string_text(s), mlxcel_string_size(s)},
+                                     args_flag(a, "tensors"));
     mlxcel_string_free(s);
     return status;
 }
@@ -63,7 +66,8 @@ int cmd_inspect(const Args *a) {
     mlxcel_model *model;
     mlxcel_error why;
     if (args_has(a, "file")) {
-        if (args_has(a, "model") || a->n_rest) return cli_usage("--file reads one file alone; it does not go with a model");
+        if (args_has(a, "model") || a->n_rest)
+            return cli_usage("--file reads one file alone; it does not go with a model");
         return inspect_file(a);
     }
     if (args_has(a, "npy") && !args_has(a, "tensor")) return cli_usage("--npy needs --tensor NAME");

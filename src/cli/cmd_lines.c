@@ -16,10 +16,14 @@ static int answer_one(const Args *a, bool quote, LineFn *fn, void *ctx) {
     mlxcel_error why;
     mlxcel_string *s;
     const char *p = args_text(a, "prompt");
-    if (p) buf_put(&text, str_c(p));
-    else if (!file_read(args_text(a, "file") ? args_text(a, "file") : "-", SOURCE_MAX, &text, &err)) return cli_fail_err(&err);
-    if (quote) json_put_quoted(&line, buf_str(&text), false);
-    else buf_put(&line, buf_str(&text));
+    if (p)
+        buf_put(&text, str_c(p));
+    else if (!file_read(args_text(a, "file") ? args_text(a, "file") : "-", SOURCE_MAX, &text, &err))
+        return cli_fail_err(&err);
+    if (quote)
+        json_put_quoted(&line, buf_str(&text), false);
+    else
+        buf_put(&line, buf_str(&text));
     int status = fn(ctx, buf_cstr(&line), line.n, &s, &why) ? CLI_OK : cli_fail(&why);
     buf_deinit(&text);
     buf_deinit(&line);
@@ -39,11 +43,13 @@ typedef struct TokWork {
     bool pieces;
 } TokWork;
 
-static bool tokenize_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+static bool tokenize_line(void *ctx, const char *line, size_t n, mlxcel_string **out,
+                          mlxcel_error *err) {
     return mlxcel_tokenize_line(((TokWork *)ctx)->t, line, n, out, err);
 }
 
-static bool detokenize_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+static bool detokenize_line(void *ctx, const char *line, size_t n, mlxcel_string **out,
+                            mlxcel_error *err) {
     return mlxcel_detokenize_line(((TokWork *)ctx)->t, ((TokWork *)ctx)->pieces, line, n, out, err);
 }
 
@@ -53,7 +59,8 @@ static int with_tokenizer(const Args *a, bool quote, LineFn *fn) {
     const char *file = args_text(a, "tokenizer"), *path = file ? file : args_text(a, "model");
     if (!path && a->n_rest) path = a->rest[0];
     if (!path) return cli_usage("no tokenizer given: -m MODEL or --tokenizer FILE is accepted");
-    if (file && args_has(a, "model")) return cli_usage("-m and --tokenizer are both given; one of them is accepted");
+    if (file && args_has(a, "model"))
+        return cli_usage("-m and --tokenizer are both given; one of them is accepted");
     if (!mlxcel_tokenizer_open(path, args_text(a, "pattern"), &w.t, &why)) return cli_fail(&why);
     int status = answer_input(a, quote, fn, &w);
     mlxcel_tokenizer_close(w.t);
@@ -69,7 +76,8 @@ typedef struct TemplateWork {
     bool raw;
 } TemplateWork;
 
-static bool template_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+static bool template_line(void *ctx, const char *line, size_t n, mlxcel_string **out,
+                          mlxcel_error *err) {
     const TemplateWork *w = ctx;
     return mlxcel_template_line(w->t, w->now, w->raw, line, n, out, err);
 }
@@ -79,11 +87,14 @@ int cmd_template(const Args *a) {
     Err err = {0};
     Buf text = {0};
     TemplateWork w = {.now = args_text(a, "now"), .raw = args_flag(a, "raw")};
-    const char *file = args_text(a, "template-file"), *model = args_text(a, "model"), *source = args_text(a, "chat-template");
+    const char *file = args_text(a, "template-file"), *model = args_text(a, "model"),
+               *source = args_text(a, "chat-template");
     if (!model && a->n_rest) model = a->rest[0];
-    if (!file && !model && !source) return cli_usage("no template given: -m MODEL or --template-file F is accepted");
+    if (!file && !model && !source)
+        return cli_usage("no template given: -m MODEL or --template-file F is accepted");
     if (file && !file_read(file, SOURCE_MAX, &text, &err)) return cli_fail_err(&err);
-    if (file && !text.n) buf_put(&text, STR("{# #}")); /* an empty template is one, and renders nothing */
+    if (file && !text.n)
+        buf_put(&text, STR("{# #}")); /* an empty template is one, and renders nothing */
     bool ok = mlxcel_template_open(model, file ? buf_cstr(&text) : source, &w.t, &why);
     int status = ok ? answer_input(a, false, template_line, &w) : cli_fail(&why);
     mlxcel_template_close(ok ? w.t : NULL);
@@ -96,14 +107,16 @@ typedef struct ParseWork {
     size_t split;
 } ParseWork;
 
-static bool parse_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+static bool parse_line(void *ctx, const char *line, size_t n, mlxcel_string **out,
+                       mlxcel_error *err) {
     const ParseWork *w = ctx;
     return mlxcel_parse_line(w->format, w->reasoning, w->split, line, n, out, err);
 }
 
 int cmd_parse(const Args *a) {
     mlxcel_error why;
-    ParseWork w = {.format = args_text(a, "format"), .reasoning = args_text(a, "reasoning"),
+    ParseWork w = {.format = args_text(a, "format"),
+                   .reasoning = args_text(a, "reasoning"),
                    .split = (size_t)args_int(a, "split", 0)};
     if (!w.format) return cli_usage("no format given: mlxcel parse --format NAME --jsonl");
     if (!w.reasoning) w.reasoning = "";
@@ -111,7 +124,8 @@ int cmd_parse(const Args *a) {
     return answer_input(a, false, parse_line, &w);
 }
 
-static bool grammar_line(void *ctx, const char *line, size_t n, mlxcel_string **out, mlxcel_error *err) {
+static bool grammar_line(void *ctx, const char *line, size_t n, mlxcel_string **out,
+                         mlxcel_error *err) {
     return mlxcel_grammar_line(ctx, line, n, out, err);
 }
 
@@ -122,9 +136,13 @@ int cmd_grammar(const Args *a) {
     Buf text = {0};
     mlxcel_grammar *g;
     int given = args_has(a, "gbnf") + args_has(a, "json-schema") + args_has(a, "regex");
-    const char *kind = args_has(a, "gbnf") ? "gbnf" : args_has(a, "json-schema") ? "json_schema" : "regex";
+    const char *kind = args_has(a, "gbnf")          ? "gbnf"
+                       : args_has(a, "json-schema") ? "json_schema"
+                                                    : "regex";
     const char *file = args_text(a, args_has(a, "gbnf") ? "gbnf" : "json-schema");
-    if (given != 1) return cli_usage("one of --gbnf F, --json-schema F and --regex R is accepted, %d are given", given);
+    if (given != 1)
+        return cli_usage("one of --gbnf F, --json-schema F and --regex R is accepted, %d are given",
+                         given);
     if (file && !file_read(file, SOURCE_MAX, &text, &err)) return cli_fail_err(&err);
     if (!file) buf_put(&text, str_c(args_text(a, "regex")));
     bool ok = mlxcel_grammar_open(kind, text.n ? text.p : "", text.n, &g, &why);

@@ -78,8 +78,9 @@ static bool open_files(Score *s, Err *err) {
     if (s->base_path) {
         if (!npy_open(&s->base, s->base_path, err)) return false;
         if (s->base.rows != shape[0] || s->base.cols != shape[1])
-            return err_set(err, ERR_INPUT, "%s is [%llu, %llu], the logits here are [%llu, %llu]", s->base_path,
-                           (unsigned long long)s->base.rows, (unsigned long long)s->base.cols, (unsigned long long)shape[0],
+            return err_set(err, ERR_INPUT, "%s is [%llu, %llu], the logits here are [%llu, %llu]",
+                           s->base_path, (unsigned long long)s->base.rows,
+                           (unsigned long long)s->base.cols, (unsigned long long)shape[0],
                            (unsigned long long)shape[1]);
         s->base_row = arena_array(&s->g.arena, float, s->n_vocab);
         s->kl = arena_array(&s->g.arena, double, s->g.n_ids);
@@ -149,9 +150,11 @@ static void print_json(const Score *s, const Summary *r) {
 
 static void print_text(const Score *s, const Summary *r) {
     Buf b = {0};
-    buf_putf(&b, "tokens      %zu\nnll         %.6f\nperplexity  %.6f\n", s->n_rows, r->nll, r->perplexity);
+    buf_putf(&b, "tokens      %zu\nnll         %.6f\nperplexity  %.6f\n", s->n_rows, r->nll,
+             r->perplexity);
     if (s->base_path)
-        buf_putf(&b, "kl mean     %.6g\nkl 99.9%%    %.6g\ntop-1 same  %.4f\n", r->kl_mean, r->kl_p999, r->agreement);
+        buf_putf(&b, "kl mean     %.6g\nkl 99.9%%    %.6g\ntop-1 same  %.4f\n", r->kl_mean,
+                 r->kl_p999, r->agreement);
     out_put(buf_str(&b));
     buf_deinit(&b);
 }
@@ -174,10 +177,13 @@ static int run(Score *s) {
 }
 
 int cmd_score(const Args *a) {
-    Score s = {.g = {.args = a}, .logits_path = args_text(a, "logits"), .base_path = args_text(a, "kl-base")};
+    Score s = {.g = {.args = a},
+               .logits_path = args_text(a, "logits"),
+               .base_path = args_text(a, "kl-base")};
     if (args_has(a, "input") || args_has(a, "output"))
         return cli_fail(&(mlxcel_error){.kind = MLXCEL_UNSUPPORTED,
-                                        .message = "--input and --output are for models that take media; this build runs text models"});
+                                        .message = "--input and --output are for models that take "
+                                                   "media; this build runs text models"});
     int status = gen_open(&s.g);
     if (status == CLI_OK) status = gen_prompt(&s.g, false);
     if (status == CLI_OK) status = gen_engine(&s.g, 0);
@@ -185,8 +191,10 @@ int cmd_score(const Args *a) {
     if (status == CLI_OK) {
         Summary r = summarize(&s);
         mlxcel_log_release(true);
-        if (args_flag(a, "json")) print_json(&s, &r);
-        else print_text(&s, &r);
+        if (args_flag(a, "json"))
+            print_json(&s, &r);
+        else
+            print_text(&s, &r);
     }
     npy_drop(&s.out);
     npy_close(&s.base);

@@ -4,26 +4,33 @@
 
 #include "cli/out.h"
 
-#define GROUP(title, list) {title, list, sizeof list / sizeof *list}
+#define GROUP(title, list)                                                                         \
+    { title, list, sizeof list / sizeof *list }
 #define ANY 0, 0, NULL, NULL
 #define FROM(lo) lo, 1e18, NULL, NULL
 #define PARAM(name) 0, 0, name, NULL
 
 static const Opt MODEL[] = {
-    {"-m --model", OPT_TEXT, "MODEL", "a directory with config.json, a .gguf file, or owner/name[:QUANT]", ANY},
+    {"-m --model", OPT_TEXT, "MODEL",
+     "a directory with config.json, a .gguf file, or owner/name[:QUANT]", ANY},
 };
 const OptGroup FLAGS_MODEL = GROUP("Model", MODEL);
 
 static const Opt RUNTIME[] = {
     {"-t --threads", OPT_INT, "N", "threads (default: one per core)", 1, 256, NULL, NULL},
-    {"--backend", OPT_TEXT, "NAME", "auto, cpu, or ref: slow and exact", 0, 0, NULL, "MLXCEL_DEVICE"},
-    {"--isa", OPT_TEXT, "LEVEL", "at most this instruction set: avx512, avx2, portable", 0, 0, NULL, "MLXCEL_CPU"},
-    {"-c --ctx-size --max-kv-size", OPT_INT, "N", "tokens of the context (0: the model's own)", 0, 1e9, NULL, NULL},
-    {"--prefill-chunk-size -ub --ubatch-size", OPT_INT, "N", "tokens of a prompt per step (default 512)", 1, 65536, NULL,
-     NULL},
-    {"-ctk --cache-type-k", OPT_TEXT, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0", ANY},
+    {"--backend", OPT_TEXT, "NAME", "auto, cpu, or ref: slow and exact", 0, 0, NULL,
+     "MLXCEL_DEVICE"},
+    {"--isa", OPT_TEXT, "LEVEL", "at most this instruction set: avx512, avx2, portable", 0, 0, NULL,
+     "MLXCEL_CPU"},
+    {"-c --ctx-size --max-kv-size", OPT_INT, "N", "tokens of the context (0: the model's own)", 0,
+     1e9, NULL, NULL},
+    {"--prefill-chunk-size -ub --ubatch-size", OPT_INT, "N",
+     "tokens of a prompt per step (default 512)", 1, 65536, NULL, NULL},
+    {"-ctk --cache-type-k", OPT_TEXT, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0",
+     ANY},
     {"-ctv --cache-type-v", OPT_TEXT, "TYPE", "values likewise", ANY},
-    {"--force --no-memory-check", OPT_FLAG, NULL, "load even if the memory plan says it will not fit", ANY},
+    {"--force --no-memory-check", OPT_FLAG, NULL,
+     "load even if the memory plan says it will not fit", ANY},
 };
 const OptGroup FLAGS_RUNTIME = GROUP("Engine", RUNTIME);
 
@@ -32,8 +39,10 @@ static const Opt PROMPT[] = {
     {"-f --file", OPT_TEXT, "FILE", "the prompt from a file (- is standard input)", ANY},
     {"--ids", OPT_TEXT, "\"1 2 3\"", "exactly these token ids: no BOS, no template", ANY},
     {"--ids-file", OPT_TEXT, "FILE", "token ids from a file", ANY},
-    {"-e --escapes", OPT_FLAG, NULL, "\\n \\t \\\\ \\\" \\xNN \\uNNNN in the prompt are what they stand for", ANY},
-    {"--no-chat-template --raw-prompt", OPT_FLAG, NULL, "the prompt as it is, without the chat template", ANY},
+    {"-e --escapes", OPT_FLAG, NULL,
+     "\\n \\t \\\\ \\\" \\xNN \\uNNNN in the prompt are what they stand for", ANY},
+    {"--no-chat-template --raw-prompt", OPT_FLAG, NULL,
+     "the prompt as it is, without the chat template", ANY},
     {"-sys --system --system-prompt", OPT_TEXT, "TEXT", "the system message", ANY},
     {"-sysf --system-prompt-file", OPT_TEXT, "FILE", "the system message from a file", ANY},
     {"--chat-template", OPT_TEXT, "TEXT", "a Jinja template, or the name of a built-in one", ANY},
@@ -45,39 +54,57 @@ const OptGroup FLAGS_PROMPT = GROUP("Prompt", PROMPT);
 
 static const Opt SAMPLING[] = {
     {"-s --seed", OPT_PARAM, "N", "of the random numbers (-1: a random one)", PARAM("seed")},
-    {"--temp --temperature", OPT_PARAM, "X", "0 takes the most likely token (default 0, or the model's own)",
-     PARAM("temperature")},
+    {"--temp --temperature", OPT_PARAM, "X",
+     "0 takes the most likely token (default 0, or the model's own)", PARAM("temperature")},
     {"--top-k", OPT_PARAM, "K", "keep the K most likely tokens (0: off)", PARAM("top_k")},
-    {"--top-p", OPT_PARAM, "P", "keep the fewest tokens that reach this probability (1: off)", PARAM("top_p")},
-    {"--min-p", OPT_PARAM, "P", "keep tokens this likely compared to the best (0: off)", PARAM("min_p")},
-    {"--typical --typical-p", OPT_PARAM, "P", "locally typical sampling (1: off)", PARAM("typical_p")},
-    {"--top-nsigma --top-n-sigma", OPT_PARAM, "N", "keep logits within N deviations of the best (0: off)",
-     PARAM("top_n_sigma")},
+    {"--top-p", OPT_PARAM, "P", "keep the fewest tokens that reach this probability (1: off)",
+     PARAM("top_p")},
+    {"--min-p", OPT_PARAM, "P", "keep tokens this likely compared to the best (0: off)",
+     PARAM("min_p")},
+    {"--typical --typical-p", OPT_PARAM, "P", "locally typical sampling (1: off)",
+     PARAM("typical_p")},
+    {"--top-nsigma --top-n-sigma", OPT_PARAM, "N",
+     "keep logits within N deviations of the best (0: off)", PARAM("top_n_sigma")},
     {"--min-keep", OPT_PARAM, "N", "tokens that every filter leaves", PARAM("min_keep")},
-    {"--xtc-probability", OPT_PARAM, "P", "chance of excluding top choices (0: off)", PARAM("xtc_probability")},
+    {"--xtc-probability", OPT_PARAM, "P", "chance of excluding top choices (0: off)",
+     PARAM("xtc_probability")},
     {"--xtc-threshold", OPT_PARAM, "P", "what counts as a top choice", PARAM("xtc_threshold")},
-    {"--dynatemp-range", OPT_PARAM, "X", "temperature varies by up to this with the entropy", PARAM("dynatemp_range")},
+    {"--dynatemp-range", OPT_PARAM, "X", "temperature varies by up to this with the entropy",
+     PARAM("dynatemp_range")},
     {"--dynatemp-exp", OPT_PARAM, "X", "how entropy maps to it", PARAM("dynatemp_exponent")},
-    {"--repeat-penalty --repetition-penalty", OPT_PARAM, "X", "divides the logit of repeated tokens (1: off)",
-     PARAM("repeat_penalty")},
-    {"--repeat-last-n", OPT_PARAM, "N", "tokens the penalties look back over (-1: all)", PARAM("repeat_last_n")},
-    {"--presence-penalty", OPT_PARAM, "X", "once per repeated token (0: off)", PARAM("presence_penalty")},
+    {"--repeat-penalty --repetition-penalty", OPT_PARAM, "X",
+     "divides the logit of repeated tokens (1: off)", PARAM("repeat_penalty")},
+    {"--repeat-last-n", OPT_PARAM, "N", "tokens the penalties look back over (-1: all)",
+     PARAM("repeat_last_n")},
+    {"--presence-penalty", OPT_PARAM, "X", "once per repeated token (0: off)",
+     PARAM("presence_penalty")},
     {"--frequency-penalty", OPT_PARAM, "X", "per occurrence (0: off)", PARAM("frequency_penalty")},
-    {"--dry-multiplier", OPT_PARAM, "X", "strength of the DRY penalty (0: off)", PARAM("dry_multiplier")},
+    {"--dry-multiplier", OPT_PARAM, "X", "strength of the DRY penalty (0: off)",
+     PARAM("dry_multiplier")},
     {"--dry-base", OPT_PARAM, "X", "growth of it per repeated token", PARAM("dry_base")},
-    {"--dry-allowed-length", OPT_PARAM, "N", "repeated runs shorter than this are free", PARAM("dry_allowed_length")},
-    {"--dry-penalty-last-n", OPT_PARAM, "N", "tokens DRY looks back over (-1: all)", PARAM("dry_penalty_last_n")},
-    {"--dry-sequence-breaker", OPT_TEXT, "TEXT", "ends a repeated run (repeat the flag; none: no breakers)", ANY},
-    {"--mirostat", OPT_PARAM, "0|1|2", "mirostat instead of the filters (0: off)", PARAM("mirostat")},
-    {"--mirostat-ent --mirostat-tau", OPT_PARAM, "X", "its target surprise, in bits", PARAM("mirostat_tau")},
+    {"--dry-allowed-length", OPT_PARAM, "N", "repeated runs shorter than this are free",
+     PARAM("dry_allowed_length")},
+    {"--dry-penalty-last-n", OPT_PARAM, "N", "tokens DRY looks back over (-1: all)",
+     PARAM("dry_penalty_last_n")},
+    {"--dry-sequence-breaker", OPT_TEXT, "TEXT",
+     "ends a repeated run (repeat the flag; none: no breakers)", ANY},
+    {"--mirostat", OPT_PARAM, "0|1|2", "mirostat instead of the filters (0: off)",
+     PARAM("mirostat")},
+    {"--mirostat-ent --mirostat-tau", OPT_PARAM, "X", "its target surprise, in bits",
+     PARAM("mirostat_tau")},
     {"--mirostat-lr --mirostat-eta", OPT_PARAM, "X", "its learning rate", PARAM("mirostat_eta")},
-    {"--adaptive-target", OPT_PARAM, "P", "mean probability of chosen tokens to steer to", PARAM("adaptive_target")},
+    {"--adaptive-target", OPT_PARAM, "P", "mean probability of chosen tokens to steer to",
+     PARAM("adaptive_target")},
     {"--adaptive-decay", OPT_PARAM, "X", "how fast it forgets", PARAM("adaptive_decay")},
-    {"--samplers", OPT_PARAM, "LIST", "the samplers in their order, separated by ';'; others are off", PARAM("samplers")},
-    {"-l --logit-bias", OPT_TEXT, "ID+V", "adds V to the logit of token ID; also ID-V and ID:V (repeat)", ANY},
+    {"--samplers", OPT_PARAM, "LIST",
+     "the samplers in their order, separated by ';'; others are off", PARAM("samplers")},
+    {"-l --logit-bias", OPT_TEXT, "ID+V",
+     "adds V to the logit of token ID; also ID-V and ID:V (repeat)", ANY},
     {"--ignore-eos", OPT_SWITCH, NULL, "end tokens do not stop the answer", PARAM("ignore_eos")},
-    {"-r --stop --reverse-prompt", OPT_TEXT, "TEXT", "ends the answer before this text (repeat)", ANY},
-    {"--no-generation-config", OPT_FLAG, NULL, "do not start from the model's own sampling defaults", ANY},
+    {"-r --stop --reverse-prompt", OPT_TEXT, "TEXT", "ends the answer before this text (repeat)",
+     ANY},
+    {"--no-generation-config", OPT_FLAG, NULL,
+     "do not start from the model's own sampling defaults", ANY},
 };
 const OptGroup FLAGS_SAMPLING = GROUP("Sampling", SAMPLING);
 
@@ -92,18 +119,21 @@ static const Opt GRAMMAR[] = {
 const OptGroup FLAGS_GRAMMAR = GROUP("Constrained answers", GRAMMAR);
 
 static const Opt DRAFT[] = {
-    {"--prompt-lookup", OPT_SWITCH, NULL, "draft from the prompt's own words; the answer stays the same",
-     PARAM("prompt_lookup")},
-    {"-md --draft-model --model-draft", OPT_TEXT, "MODEL", "draft with a smaller model; the answer stays the same", ANY},
-    {"--num-draft-tokens --draft-max --draft", OPT_PARAM, "N", "tokens drafted at once", PARAM("num_draft_tokens")},
+    {"--prompt-lookup", OPT_FLAG, NULL,
+     "draft from the prompt's own words; the answer stays the same", ANY},
+    {"-md --draft-model --model-draft", OPT_TEXT, "MODEL",
+     "draft with a smaller model; the answer stays the same", ANY},
+    {"--num-draft-tokens --draft-max --draft", OPT_INT, "N", "tokens drafted at once", 0, 1024,
+     NULL, NULL},
 };
 const OptGroup FLAGS_DRAFT = GROUP("Drafting", DRAFT);
 
 static const Opt OUTPUT[] = {
-    {"-n --n-predict --max-tokens --predict", OPT_INT, "N", "at most N tokens (-1: until the end, the default)", -1, 1e9,
-     NULL, NULL},
+    {"-n --n-predict --max-tokens --predict", OPT_INT, "N",
+     "at most N tokens (-1: until the end, the default)", -1, 1e9, NULL, NULL},
     {"--json", OPT_FLAG, NULL, "one JSON object at the end instead of the text", ANY},
-    {"--logprobs", OPT_INT, "K", "with --json: log probabilities, and the K best of every token", 0, 1024, NULL, NULL},
+    {"--logprobs", OPT_INT, "K", "with --json: log probabilities, and the K best of every token", 0,
+     1024, NULL, NULL},
     {"--show-reasoning", OPT_FLAG, NULL, "show the model's thinking too", ANY},
     {"--stats --show-timings", OPT_FLAG, NULL, "a last line with speeds on stderr", ANY},
     {"--profile --profile-ops", OPT_FLAG, NULL, "where the time went, on stderr", ANY},
@@ -156,7 +186,9 @@ bool flags_ids(Str text, uint32_t **ids, size_t *n, Arena *a, Err *err) {
         uint64_t id;
         Str word = str_slice(text, from, i);
         if (!str_to_u64(word, &id) || id >= UINT32_MAX)
-            return err_set(err, ERR_INPUT, "token id \"" STR_F "\"; whole numbers are accepted, as in \"1 2 3\"", STR_A(word));
+            return err_set(err, ERR_INPUT,
+                           "token id \"" STR_F "\"; whole numbers are accepted, as in \"1 2 3\"",
+                           STR_A(word));
         (*ids)[(*n)++] = (uint32_t)id;
     }
     return *n > 0 || err_set(err, ERR_INPUT, "no token ids are given; \"1 2 3\" is accepted");

@@ -5,14 +5,14 @@
 #include "cli/args.h"
 #include "mlxcel.h"
 
-extern const OptGroup FLAGS_MODEL;    /* -m */
-extern const OptGroup FLAGS_RUNTIME;  /* threads, backend, context, cache */
-extern const OptGroup FLAGS_PROMPT;   /* -p -f --ids, chat template */
+extern const OptGroup FLAGS_MODEL;   /* -m */
+extern const OptGroup FLAGS_RUNTIME; /* threads, backend, context, cache */
+extern const OptGroup FLAGS_PROMPT;  /* -p -f --ids, chat template */
 extern const OptGroup FLAGS_SAMPLING;
 extern const OptGroup FLAGS_GRAMMAR;
 extern const OptGroup FLAGS_DRAFT;
-extern const OptGroup FLAGS_OUTPUT;   /* of generate, run and chat */
-extern const OptGroup FLAGS_GENERAL;  /* -v, --help */
+extern const OptGroup FLAGS_OUTPUT;  /* of generate, run and chat */
+extern const OptGroup FLAGS_GENERAL; /* -v, --help */
 
 mlxcel_model_options flags_model_options(const Args *a);
 mlxcel_engine_options flags_engine_options(const Args *a);

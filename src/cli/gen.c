@@ -17,7 +17,8 @@ static bool template_flag(Gen *g, const char **text, Err *err) {
     Buf b = {0};
     *text = args_text(g->args, "chat-template");
     if (!file) return true;
-    bool ok = file_read(file, 4 << 20, &b, err) && ((*text = arena_dupz(&g->arena, buf_str(&b))) || err_nomem(err, "template"));
+    bool ok = file_read(file, 4 << 20, &b, err) &&
+              ((*text = arena_dupz(&g->arena, buf_str(&b))) || err_nomem(err, "template"));
     buf_deinit(&b);
     return ok;
 }
@@ -42,7 +43,8 @@ void gen_close(Gen *g) {
 int gen_engine(Gen *g, int64_t n_predict) {
     mlxcel_error why;
     mlxcel_engine_options o = flags_engine_options(g->args);
-    uint64_t limit = mlxcel_model_n_ctx(g->model), need = g->n_ids + (uint64_t)(n_predict > 0 ? n_predict : 0) + 1;
+    uint64_t limit = mlxcel_model_n_ctx(g->model),
+             need = g->n_ids + (uint64_t)(n_predict > 0 ? n_predict : 0) + 1;
     if (!o.n_ctx && n_predict >= 0) o.n_ctx = limit && need > limit ? limit : need;
     return mlxcel_engine_open(g->model, &o, &g->engine, &why) ? CLI_OK : cli_fail(&why);
 }
@@ -108,8 +110,10 @@ static bool gather_text(Gen *g, Buf *b, bool *found, Err *err) {
     bool pipes = strcmp(g->args->command->name, "run") == 0;
     *found = p || f;
     if (f && !file_read(f, PROMPT_MAX, b, err)) return false;
-    if (p && args_flag(g->args, "escapes")) put_escaped(b, str_c(p));
-    else if (p) buf_put(b, str_c(p));
+    if (p && args_flag(g->args, "escapes"))
+        put_escaped(b, str_c(p));
+    else if (p)
+        buf_put(b, str_c(p));
     if (term_stdin() || (*found && (!pipes || !stdin_speaks()))) return true;
     Buf in = {0};
     bool ok = file_read("-", PROMPT_MAX, &in, err);
@@ -158,8 +162,11 @@ int gen_chat_options(Gen *g, const char **options) {
     Buf b = {0};
     *options = NULL;
     if (!kwargs) return CLI_OK;
-    if (!json_parse(str_c(kwargs), NULL, &g->arena, &j, &err)) return cli_usage("--chat-template-kwargs: %s", err.msg);
-    if (!json_is(j, JSON_OBJECT)) return cli_usage("--chat-template-kwargs is %s; an object is accepted", jsontype_name(j->type));
+    if (!json_parse(str_c(kwargs), NULL, &g->arena, &j, &err))
+        return cli_usage("--chat-template-kwargs: %s", err.msg);
+    if (!json_is(j, JSON_OBJECT))
+        return cli_usage("--chat-template-kwargs is %s; an object is accepted",
+                         jsontype_name(j->type));
     buf_putf(&b, "{\"template_kwargs\":%s}", kwargs);
     *options = arena_dupz(&g->arena, buf_str(&b));
     buf_deinit(&b);
@@ -185,7 +192,8 @@ static int chat_prompt(Gen *g, Str text) {
         json_w_end(&w);
     }
     json_w_end(&w);
-    if (!mlxcel_chat_prompt(g->model, buf_cstr(&messages), options, &g->prompt, &why)) status = cli_fail(&why);
+    if (!mlxcel_chat_prompt(g->model, buf_cstr(&messages), options, &g->prompt, &why))
+        status = cli_fail(&why);
     buf_deinit(&messages);
     g->is_chat = true;
     return status;
@@ -195,12 +203,16 @@ int gen_prompt_text(Gen *g, Str text, bool chat_by_default) {
     mlxcel_error why;
     int status = CLI_OK;
     bool score = strcmp(g->args->command->name, "score") == 0;
-    bool plain = score || args_flag(g->args, "no-chat-template"), forced = args_has(g->args, "system") ||
-                 args_has(g->args, "system-prompt-file") || args_has(g->args, "chat-template-kwargs");
-    if (plain && forced) return cli_usage("--system and --chat-template-kwargs need the chat template, --no-chat-template is given");
-    if (!plain && mlxcel_model_has_tokenizer(g->model) && (chat_by_default || forced || gen_has_template(g))) {
+    bool plain = score || args_flag(g->args, "no-chat-template"),
+         forced = args_has(g->args, "system") || args_has(g->args, "system-prompt-file") ||
+                  args_has(g->args, "chat-template-kwargs");
+    if (plain && forced)
+        return cli_usage("--system and --chat-template-kwargs need the chat template, "
+                         "--no-chat-template is given");
+    if (!plain && mlxcel_model_has_tokenizer(g->model) &&
+        (chat_by_default || forced || gen_has_template(g))) {
         if (!gen_has_template(g))
-            cli_note("mlxcel: warning: the model has no chat template; ChatML is used, which may not fit it");
+            cli_warn("the model has no chat template; ChatML is used, which may not fit it");
         status = chat_prompt(g, text);
     } else if (!mlxcel_text_prompt(g->model, text.p, text.n, true, false, &g->prompt, &why)) {
         status = cli_fail(&why);
@@ -231,7 +243,8 @@ int gen_prompt(Gen *g, bool chat_by_default) {
     if (ids) return ids_prompt(g);
     int status = gen_text(g, &text);
     if (status != CLI_OK) return status;
-    if (!text.p) return cli_usage("no prompt given: -p TEXT, -f FILE or --ids \"1 2 3\" is accepted");
+    if (!text.p)
+        return cli_usage("no prompt given: -p TEXT, -f FILE or --ids \"1 2 3\" is accepted");
     return gen_prompt_text(g, text, chat_by_default);
 }
 
@@ -242,9 +255,12 @@ static bool add_bias(mlxcel_request *r, const char *text, mlxcel_error *err) {
     uint64_t id;
     double v = 0;
     while (at < s.n && s.p[at] >= '0' && s.p[at] <= '9') at++;
-    Str value = at < s.n && s.p[at] == ':' ? str_from(s, at + 1) : at < s.n && s.p[at] == '+' ? str_from(s, at + 1) : str_from(s, at);
+    Str value = at < s.n && s.p[at] == ':'   ? str_from(s, at + 1)
+                : at < s.n && s.p[at] == '+' ? str_from(s, at + 1)
+                                             : str_from(s, at);
     bool never = str_eqc(value, "false") || str_eqc(value, "-inf");
-    if (at == s.n || !str_to_u64(str_slice(s, 0, at), &id) || id >= UINT32_MAX || (!never && !str_to_f64(value, &v))) {
+    if (at == s.n || !str_to_u64(str_slice(s, 0, at), &id) || id >= UINT32_MAX ||
+        (!never && !str_to_f64(value, &v))) {
         Err e = {0};
         err_set(&e, ERR_INPUT, "--logit-bias is \"%s\"; ID+V, ID-V and ID:V are accepted", text);
         err->kind = MLXCEL_INPUT;
@@ -262,9 +278,11 @@ static bool add_lists(const Gen *g, mlxcel_request *r, mlxcel_error *err) {
         if (!mlxcel_request_stop(r, text, err)) return false;
     for (size_t i = 0; (text = args_next(g->args, "logit-bias", &i)) != NULL;)
         if (!add_bias(r, text, err)) return false;
-    for (size_t i = 0; n < MAX_BREAKERS && (text = args_next(g->args, "dry-sequence-breaker", &i)) != NULL;)
+    for (size_t i = 0;
+         n < MAX_BREAKERS && (text = args_next(g->args, "dry-sequence-breaker", &i)) != NULL;)
         if (strcmp(text, "none") != 0) breakers[n++] = text;
-    return !args_has(g->args, "dry-sequence-breaker") || mlxcel_request_dry_breakers(r, breakers, n, err);
+    return !args_has(g->args, "dry-sequence-breaker") ||
+           mlxcel_request_dry_breakers(r, breakers, n, err);
 }
 
 /* At most one of the grammar flags. */
@@ -272,9 +290,12 @@ static bool add_grammar(const Gen *g, mlxcel_request *r, mlxcel_error *err) {
     static const struct {
         const char *flag, *kind;
         bool file;
-    } KINDS[] = {{"grammar", "gbnf", false},           {"grammar-file", "gbnf", true},
-                 {"json-schema", "json_schema", false}, {"json-schema-file", "json_schema", true},
-                 {"regex", "regex", false},             {"json-object", "json_object", false}};
+    } KINDS[] = {{"grammar", "gbnf", false},
+                 {"grammar-file", "gbnf", true},
+                 {"json-schema", "json_schema", false},
+                 {"json-schema-file", "json_schema", true},
+                 {"regex", "regex", false},
+                 {"json-object", "json_object", false}};
     Err why = {0};
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
         if (!args_has(g->args, KINDS[i].flag)) continue;
@@ -285,7 +306,11 @@ static bool add_grammar(const Gen *g, mlxcel_request *r, mlxcel_error *err) {
             err->kind = (int)why.kind;
             memcpy(err->message, why.msg, sizeof err->message);
         }
-        ok = ok && mlxcel_request_grammar(r, KINDS[i].kind, KINDS[i].file ? buf_cstr(&b) : text ? text : "", err);
+        ok = ok && mlxcel_request_grammar(r, KINDS[i].kind,
+                                          KINDS[i].file ? buf_cstr(&b)
+                                          : text        ? text
+                                                        : "",
+                                          err);
         buf_deinit(&b);
         return ok;
     }
@@ -293,7 +318,8 @@ static bool add_grammar(const Gen *g, mlxcel_request *r, mlxcel_error *err) {
 }
 
 static bool apply(Gen *g, mlxcel_request *r, const char *const *more, mlxcel_error *err) {
-    const char *name, *value, *n = args_text(g->args, "n-predict"), *k = args_text(g->args, "logprobs");
+    const char *name, *value, *n = args_text(g->args, "n-predict"),
+                              *k = args_text(g->args, "logprobs");
     bool own = !args_flag(g->args, "no-generation-config");
     if (own && !mlxcel_request_set(r, "use_generation_config", "true", err)) return false;
     for (size_t i = 0; args_next_param(g->args, &i, &name, &value);)
@@ -305,8 +331,8 @@ static bool apply(Gen *g, mlxcel_request *r, const char *const *more, mlxcel_err
     return add_lists(g, r, err) && add_grammar(g, r, err);
 }
 
-bool gen_request(Gen *g, const uint32_t *ids, size_t n_ids, const char *const *more, mlxcel_request **out,
-                 mlxcel_error *err) {
+bool gen_request(Gen *g, const uint32_t *ids, size_t n_ids, const char *const *more,
+                 mlxcel_request **out, mlxcel_error *err) {
     if (!mlxcel_request_new(g->engine, ids, n_ids, out, err)) return false;
     if (apply(g, *out, more, err)) return true;
     mlxcel_request_free(*out);
@@ -320,24 +346,30 @@ double gen_prompt_rate(const mlxcel_timings *t) {
 
 /* The first token comes with the prompt. */
 double gen_answer_rate(const mlxcel_timings *t) {
-    return t->predicted_ms > 0 && t->predicted_n > 1 ? 1e3 * (double)(t->predicted_n - 1) / t->predicted_ms : 0;
+    return t->predicted_ms > 0 && t->predicted_n > 1
+               ? 1e3 * (double)(t->predicted_n - 1) / t->predicted_ms
+               : 0;
 }
 
 void gen_stats(const Gen *g, const mlxcel_timings *t) {
-    cli_note("[prompt %llu tokens%s%.1f tok/s, answer %llu tokens %.1f tok/s, first token %.0f ms, load %.0f ms, cached %llu]",
-             (unsigned long long)t->prompt_n, " ", gen_prompt_rate(t), (unsigned long long)t->predicted_n, gen_answer_rate(t),
-             t->ttft_ms, mlxcel_model_load_ms(g->model), (unsigned long long)t->cached_n);
+    cli_note("[prompt %llu tokens%s%.1f tok/s, answer %llu tokens %.1f tok/s, first token %.0f ms, "
+             "load %.0f ms, cached %llu]",
+             (unsigned long long)t->prompt_n, " ", gen_prompt_rate(t),
+             (unsigned long long)t->predicted_n, gen_answer_rate(t), t->ttft_ms,
+             mlxcel_model_load_ms(g->model), (unsigned long long)t->cached_n);
     if (t->draft_rounds)
-        cli_note("[drafting: %llu of %llu drafted tokens accepted in %llu rounds]", (unsigned long long)t->draft_n_accepted,
-                 (unsigned long long)t->draft_n, (unsigned long long)t->draft_rounds);
+        cli_note("[drafting: %llu of %llu drafted tokens accepted in %llu rounds]",
+                 (unsigned long long)t->draft_n_accepted, (unsigned long long)t->draft_n,
+                 (unsigned long long)t->draft_rounds);
 }
 
 void gen_profile(const Gen *g, const mlxcel_timings *t) {
     mlxcel_string *text;
     double load = mlxcel_model_load_ms(g->model);
-    cli_note("[TTFT] load %.1f ms, prompt %.1f ms (%llu of %llu tokens computed), wait %.1f ms, first token %.1f ms", load,
-             t->prompt_ms, (unsigned long long)(t->prompt_n - t->cached_n), (unsigned long long)t->prompt_n,
-             t->ttft_ms - t->prompt_ms, t->ttft_ms);
+    cli_note("[TTFT] load %.1f ms, prompt %.1f ms (%llu of %llu tokens computed), wait %.1f ms, "
+             "first token %.1f ms",
+             load, t->prompt_ms, (unsigned long long)(t->prompt_n - t->cached_n),
+             (unsigned long long)t->prompt_n, t->ttft_ms - t->prompt_ms, t->ttft_ms);
     if (!mlxcel_engine_profile_text(g->engine, &text, NULL)) return;
     cli_note("%s", mlxcel_string_text(text));
     mlxcel_string_free(text);

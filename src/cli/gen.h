@@ -35,10 +35,11 @@ int gen_chat_options(Gen *g, const char **options);
 bool gen_has_template(const Gen *g);
 int gen_system(Gen *g, Str *text); /* .p NULL: no system message */
 /* A request with all flags applied; names and values of `more` (NULL-terminated pairs) after them. */
-bool gen_request(Gen *g, const uint32_t *ids, size_t n_ids, const char *const *more, mlxcel_request **out, mlxcel_error *err);
+bool gen_request(Gen *g, const uint32_t *ids, size_t n_ids, const char *const *more,
+                 mlxcel_request **out, mlxcel_error *err);
 void gen_stats(const Gen *g, const mlxcel_timings *t); /* the line on stderr */
 void gen_profile(const Gen *g, const mlxcel_timings *t);
-double gen_prompt_rate(const mlxcel_timings *t);  /* tokens a second; 0: unknown */
+double gen_prompt_rate(const mlxcel_timings *t); /* tokens a second; 0: unknown */
 double gen_answer_rate(const mlxcel_timings *t);
 
 #endif

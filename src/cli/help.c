@@ -40,7 +40,9 @@ void help_command(const Command *c) {
             if ((*g)->opts[i].help) put_option(&(*g)->opts[i]);
     }
     buf_clear(&b);
-    buf_putf(&b, "\nExamples\n%s\nA flag --some-name has a twin MLXCEL_SOME_NAME in the environment; the command line wins.\n",
+    buf_putf(&b,
+             "\nExamples\n%s\nA flag --some-name has a twin MLXCEL_SOME_NAME in the environment; "
+             "the command line wins.\n",
              c->examples);
     out_put(buf_str(&b));
     buf_deinit(&b);
@@ -48,7 +50,8 @@ void help_command(const Command *c) {
 
 void help_all(const Command *commands, size_t n) {
     Buf line = {0};
-    out_put_c("usage: mlxcel COMMAND [flags]\n\nRuns language models on this machine.\n\nCommands\n");
+    out_put_c(
+        "usage: mlxcel COMMAND [flags]\n\nRuns language models on this machine.\n\nCommands\n");
     for (size_t i = 0; i < n; i++) {
         buf_clear(&line);
         buf_putf(&line, "  %s", commands[i].name);
@@ -56,10 +59,11 @@ void help_all(const Command *commands, size_t n) {
         buf_putf(&line, "%s\n", commands[i].summary);
         out_put(buf_str(&line));
     }
-    out_put_c("\nmlxcel COMMAND --help tells more; mlxcel --version prints the version.\n\nExamples\n"
-              "  mlxcel run model.gguf                           talk with a model\n"
-              "  mlxcel run model.gguf -p \"Why is the sky blue?\"\n"
-              "  mlxcel generate -m model.gguf -p \"Once\" -n 50 --json\n"
-              "  mlxcel inspect -m model.gguf                    what it is, and whether it fits\n");
+    out_put_c(
+        "\nmlxcel COMMAND --help tells more; mlxcel --version prints the version.\n\nExamples\n"
+        "  mlxcel run model.gguf                           talk with a model\n"
+        "  mlxcel run model.gguf -p \"Why is the sky blue?\"\n"
+        "  mlxcel generate -m model.gguf -p \"Once\" -n 50 --json\n"
+        "  mlxcel inspect -m model.gguf                    what it is, and whether it fits\n");
     buf_deinit(&line);
 }

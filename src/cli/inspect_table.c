@@ -29,7 +29,9 @@ static Str text(const Json *o, const char *key) {
     return s;
 }
 
-static void put_row(Buf *b, const char *label, Str value) { buf_putf(b, "  %-24s " STR_F "\n", label, STR_A(value)); }
+static void put_row(Buf *b, const char *label, Str value) {
+    buf_putf(b, "  %-24s " STR_F "\n", label, STR_A(value));
+}
 
 static void put_size(Buf *b, const char *label, uint64_t bytes) {
     char s[32];
@@ -38,7 +40,8 @@ static void put_size(Buf *b, const char *label, uint64_t bytes) {
 
 static void put_shape(Buf *b, const Json *shape) {
     buf_putc(b, '[');
-    for (size_t i = 0; i < shape->n; i++) buf_putf(b, "%s" STR_F, i ? ", " : "", STR_A(shape->items[i].text));
+    for (size_t i = 0; i < shape->n; i++)
+        buf_putf(b, "%s" STR_F, i ? ", " : "", STR_A(shape->items[i].text));
     buf_putc(b, ']');
 }
 
@@ -48,14 +51,16 @@ static void put_tensors(Buf *b, const Json *doc) {
         const Json *t = &list->items[i];
         char s[32];
         Str name = text(t, "name"), type = text(t, "dtype");
-        buf_putf(b, "  %-56.*s %-8.*s %12s  ", STR_A(name), STR_A(type), size_text(number(t, "bytes"), s));
+        buf_putf(b, "  %-56.*s %-8.*s %12s  ", STR_A(name), STR_A(type),
+                 size_text(number(t, "bytes"), s));
         put_shape(b, json_get(t, "shape"));
         buf_putc(b, '\n');
     }
 }
 
 static void put_facts(Buf *b, const Json *doc) {
-    static const char *const SKIP[] = {"files", "tensors", "budget", "would_fit", "keys", "metadata"};
+    static const char *const SKIP[] = {"files",     "tensors", "budget",
+                                       "would_fit", "keys",    "metadata"};
     for (size_t i = 0; i < doc->n; i++) {
         const Json *m = &doc->items[i];
         bool skip = m->type == JSON_ARRAY || m->type == JSON_OBJECT;
@@ -64,7 +69,9 @@ static void put_facts(Buf *b, const Json *doc) {
         Buf key = {0};
         buf_put(&key, m->key);
         bool yes = m->type == JSON_TRUE;
-        put_row(b, buf_cstr(&key), m->type == JSON_TRUE || m->type == JSON_FALSE ? (yes ? STR("yes") : STR("no")) : m->text);
+        put_row(b, buf_cstr(&key),
+                m->type == JSON_TRUE || m->type == JSON_FALSE ? (yes ? STR("yes") : STR("no"))
+                                                              : m->text);
         buf_deinit(&key);
     }
 }
@@ -83,14 +90,16 @@ static void put_budget(Buf *b, const Json *doc) {
     put_size(b, "total", number(m, "total_bytes"));
     put_size(b, "available", number(m, "budget_bytes"));
     put_row(b, "fits", fits ? STR("yes") : STR("no"));
-    buf_putf(b, "\n%s\n  %-8s %14s %14s %20s\n", fits ? "Largest context by type of cache" : "What would fit instead", "cache",
+    buf_putf(b, "\n%s\n  %-8s %14s %14s %20s\n",
+             fits ? "Largest context by type of cache" : "What would fit instead", "cache",
              "per token", "this context", "largest context");
     for (size_t i = 0; others && i < others->n; i++) {
         const Json *o = &others->items[i];
         char each[32], all[32];
         Str type = text(o, "cache_type");
         buf_putf(b, "  %-8.*s %14s %14s %13llu tokens\n", STR_A(type),
-                 size_text(number(o, "kv_bytes_per_token"), each), size_text(number(o, "total_bytes"), all),
+                 size_text(number(o, "kv_bytes_per_token"), each),
+                 size_text(number(o, "total_bytes"), all),
                  (unsigned long long)number(o, "largest_n_ctx"));
     }
 }

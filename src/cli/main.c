@@ -8,7 +8,8 @@
 #include "cli/out.h"
 #include "cli/term.h"
 
-#define GROUP(title, list) {title, list, sizeof list / sizeof *list}
+#define GROUP(title, list)                                                                         \
+    { title, list, sizeof list / sizeof *list }
 #define ANY 0, 0, NULL, NULL
 
 static const Opt SCORE[] = {
@@ -17,7 +18,8 @@ static const Opt SCORE[] = {
     {"--ids", OPT_TEXT, "\"1 2 3\"", "exactly these token ids", ANY},
     {"--ids-file", OPT_TEXT, "FILE", "token ids from a file", ANY},
     {"-e --escapes", OPT_FLAG, NULL, "\\n and the like in -p are what they stand for", ANY},
-    {"--logits", OPT_TEXT, "OUT.npy", "write the logits after each position: float32 [tokens, vocabulary]", ANY},
+    {"--logits", OPT_TEXT, "OUT.npy",
+     "write the logits after each position: float32 [tokens, vocabulary]", ANY},
     {"--kl-base", OPT_TEXT, "BASE.npy", "compare with the logits of another run", ANY},
     {"--input", OPT_TEXT, "NAME=FILE", "media, for models that take any", ANY},
     {"--output", OPT_TEXT, "NAME=FILE", "other outputs of such models", ANY},
@@ -26,7 +28,8 @@ static const Opt SCORE[] = {
 static const OptGroup SCORE_FLAGS = GROUP("Score", SCORE);
 
 static const Opt LINES[] = {
-    {"--jsonl", OPT_FLAG, NULL, "a line of JSON in, a line out; a bad line gives {\"error\": ...}", ANY},
+    {"--jsonl", OPT_FLAG, NULL, "a line of JSON in, a line out; a bad line gives {\"error\": ...}",
+     ANY},
     {"-p --prompt", OPT_TEXT, "TEXT", "the one input (without --jsonl; else standard input)", ANY},
     {"-f --file", OPT_TEXT, "FILE", "the same from a file", ANY},
 };
@@ -35,7 +38,8 @@ static const OptGroup LINE_FLAGS = GROUP("Input", LINES);
 static const Opt TOKENIZER[] = {
     {"-m --model", OPT_TEXT, "MODEL", "the tokenizer of a model", ANY},
     {"--tokenizer", OPT_TEXT, "FILE", "tokenizer.json, tokenizer.model, *.tiktoken or a GGUF", ANY},
-    {"--pattern", OPT_TEXT, "P", "for a .tiktoken file: gpt2, cl100k, o200k, kimi or a regular expression", ANY},
+    {"--pattern", OPT_TEXT, "P",
+     "for a .tiktoken file: gpt2, cl100k, o200k, kimi or a regular expression", ANY},
     {"--pieces", OPT_FLAG, NULL, "detokenize: what a stream shows after each id", ANY},
 };
 static const OptGroup TOKENIZER_FLAGS = GROUP("Tokenizer", TOKENIZER);
@@ -50,9 +54,12 @@ static const Opt TEMPLATE[] = {
 static const OptGroup TEMPLATE_FLAGS = GROUP("Template", TEMPLATE);
 
 static const Opt PARSE[] = {
-    {"--format", OPT_TEXT, "NAME", "hermes, llama3_json, harmony, ... (a wrong name lists all)", ANY},
-    {"--reasoning", OPT_TEXT, "NAME", "how thinking is marked (default: as the format has it)", ANY},
-    {"--split", OPT_INT, "N", "feed the text in pieces of N bytes; the answer stays the same", 0, 1e9, NULL, NULL},
+    {"--format", OPT_TEXT, "NAME", "hermes, llama3_json, harmony, ... (a wrong name lists all)",
+     ANY},
+    {"--reasoning", OPT_TEXT, "NAME", "how thinking is marked (default: as the format has it)",
+     ANY},
+    {"--split", OPT_INT, "N", "feed the text in pieces of N bytes; the answer stays the same", 0,
+     1e9, NULL, NULL},
 };
 static const OptGroup PARSE_FLAGS = GROUP("Reply", PARSE);
 
@@ -69,7 +76,8 @@ static const Opt INSPECT[] = {
     {"--npy", OPT_TEXT, "OUT", "where --tensor goes", ANY},
     {"--tensors", OPT_FLAG, NULL, "list all tensors", ANY},
     {"--program", OPT_FLAG, NULL, "the forward pass, operation by operation", ANY},
-    {"-np --parallel --batch", OPT_INT, "N", "sequences at once, for the memory plan", 1, 256, NULL, NULL},
+    {"-np --parallel --batch", OPT_INT, "N", "sequences at once, for the memory plan", 1, 256, NULL,
+     NULL},
     {"--max-tokens", OPT_INT, "N", "the same as --ctx-size", 0, 1e9, NULL, NULL},
     {"--json", OPT_FLAG, NULL, "one JSON object", ANY},
 };
@@ -83,15 +91,16 @@ static const Opt BENCH[] = {
     {"-pg", OPT_TEXT, "P,N", "a prompt and an answer together (repeat)", ANY},
     {"-t --threads", OPT_TEXT, "LIST", "threads (default: one per core)", ANY},
     {"-r --repetitions", OPT_INT, "N", "of every test (default 5)", 1, 1000, NULL, NULL},
-    {"-b --batch-size -ub --ubatch-size --prefill-chunk-size", OPT_INT, "N", "tokens of a prompt per step (default 512)", 1,
-     65536, NULL, NULL},
+    {"-b --batch-size -ub --ubatch-size --prefill-chunk-size", OPT_INT, "N",
+     "tokens of a prompt per step (default 512)", 1, 65536, NULL, NULL},
     {"-o --output", OPT_TEXT, "FORMAT", "md, csv, json or jsonl, as llama-bench prints them", ANY},
     {"--json", OPT_FLAG, NULL, "rows and the machine's measured ceilings", ANY},
     {"--no-warmup", OPT_FLAG, NULL, "do not run every test once before", ANY},
     {"--no-ceilings", OPT_FLAG, NULL, "do not measure the machine", ANY},
     {"--backend", OPT_TEXT, "NAME", "auto, cpu, or ref", 0, 0, NULL, "MLXCEL_DEVICE"},
     {"--isa", OPT_TEXT, "LEVEL", "at most this instruction set", 0, 0, NULL, "MLXCEL_CPU"},
-    {"-ctk --cache-type-k", OPT_TEXT, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0", ANY},
+    {"-ctk --cache-type-k", OPT_TEXT, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0",
+     ANY},
     {"-ctv --cache-type-v", OPT_TEXT, "TYPE", "values likewise", ANY},
 };
 static const OptGroup BENCH_FLAGS = GROUP("Bench", BENCH);
@@ -118,71 +127,97 @@ static const Opt RERANK[] = {
 };
 static const OptGroup RERANK_FLAGS = GROUP("Rerank", RERANK);
 
-static const OptGroup *const GENERATE_GROUPS[] = {&FLAGS_MODEL,   &FLAGS_PROMPT, &FLAGS_OUTPUT,  &FLAGS_SAMPLING,
-                                                  &FLAGS_GRAMMAR, &FLAGS_DRAFT,  &FLAGS_RUNTIME, &FLAGS_GENERAL, NULL};
-static const OptGroup *const SCORE_GROUPS[] = {&FLAGS_MODEL, &SCORE_FLAGS, &FLAGS_RUNTIME, &FLAGS_GENERAL, NULL};
-static const OptGroup *const TOKENIZE_GROUPS[] = {&TOKENIZER_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL, NULL};
-static const OptGroup *const TEMPLATE_GROUPS[] = {&TEMPLATE_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL, NULL};
+static const OptGroup *const GENERATE_GROUPS[] = {&FLAGS_MODEL,    &FLAGS_PROMPT,  &FLAGS_OUTPUT,
+                                                  &FLAGS_SAMPLING, &FLAGS_GRAMMAR, &FLAGS_DRAFT,
+                                                  &FLAGS_RUNTIME,  &FLAGS_GENERAL, NULL};
+static const OptGroup *const SCORE_GROUPS[] = {&FLAGS_MODEL, &SCORE_FLAGS, &FLAGS_RUNTIME,
+                                               &FLAGS_GENERAL, NULL};
+static const OptGroup *const TOKENIZE_GROUPS[] = {&TOKENIZER_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL,
+                                                  NULL};
+static const OptGroup *const TEMPLATE_GROUPS[] = {&TEMPLATE_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL,
+                                                  NULL};
 static const OptGroup *const PARSE_GROUPS[] = {&PARSE_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const GRAMMAR_GROUPS[] = {&GRAMMAR_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL, NULL};
-static const OptGroup *const INSPECT_GROUPS[] = {&FLAGS_MODEL, &INSPECT_FLAGS, &FLAGS_RUNTIME, &FLAGS_GENERAL, NULL};
+static const OptGroup *const INSPECT_GROUPS[] = {&FLAGS_MODEL, &INSPECT_FLAGS, &FLAGS_RUNTIME,
+                                                 &FLAGS_GENERAL, NULL};
 static const OptGroup *const BENCH_GROUPS[] = {&FLAGS_MODEL, &BENCH_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const ARCH_GROUPS[] = {&ARCH_FLAGS, &FLAGS_GENERAL, NULL};
-static const OptGroup *const EMBED_GROUPS[] = {&FLAGS_MODEL, &EMBED_FLAGS, &FLAGS_RUNTIME, &FLAGS_GENERAL, NULL};
-static const OptGroup *const RERANK_GROUPS[] = {&FLAGS_MODEL, &RERANK_FLAGS, &FLAGS_RUNTIME, &FLAGS_GENERAL, NULL};
+static const OptGroup *const EMBED_GROUPS[] = {&FLAGS_MODEL, &EMBED_FLAGS, &FLAGS_RUNTIME,
+                                               &FLAGS_GENERAL, NULL};
+static const OptGroup *const RERANK_GROUPS[] = {&FLAGS_MODEL, &RERANK_FLAGS, &FLAGS_RUNTIME,
+                                                &FLAGS_GENERAL, NULL};
 
 const Command COMMANDS[] = {
     {"run", NULL, "MODEL [-p TEXT] [flags]", "talks with a model, or answers one prompt",
-     "Without -p: a conversation on a terminal; else standard input is the prompt. With -p, what a pipe brings is added to it.",
+     "Without -p: a conversation on a terminal; else standard input is the prompt. With -p, what a "
+     "pipe brings is added to it.",
      "  mlxcel run model.gguf\n  mlxcel run model.gguf -p \"Why is the sky blue?\"\n"
      "  git diff | mlxcel run model.gguf -p \"Explain this change\"\n",
      GENERATE_GROUPS, 1, cmd_run},
-    {"chat", NULL, "MODEL [flags]", "a conversation", NULL, "  mlxcel chat model.gguf --system \"Be brief\"\n",
-     GENERATE_GROUPS, 1, cmd_chat},
-    {"generate", "gen", "-m MODEL (-p TEXT | -f FILE | --ids \"1 2 3\") [-n N] [flags]", "answers one prompt",
-     "The prompt goes through the model's chat template, if it has one. Sampling starts from the model's own\n"
+    {"chat", NULL, "MODEL [flags]", "a conversation", NULL,
+     "  mlxcel chat model.gguf --system \"Be brief\"\n", GENERATE_GROUPS, 1, cmd_chat},
+    {"generate", "gen", "-m MODEL (-p TEXT | -f FILE | --ids \"1 2 3\") [-n N] [flags]",
+     "answers one prompt",
+     "The prompt goes through the model's chat template, if it has one. Sampling starts from the "
+     "model's own\n"
      "generation_config.json, else at temperature 0; flags win over both.",
      "  mlxcel generate -m model.gguf -p \"Once upon a time\" -n 50\n"
      "  mlxcel generate -m model.gguf --ids \"1 2 3\" -n 8 --temp 0 --json\n"
      "  mlxcel generate -m model.gguf -p \"A cat, as JSON\" -j '{\"type\":\"object\"}'\n",
      GENERATE_GROUPS, 1, cmd_generate},
-    {"score", NULL, "-m MODEL (-p TEXT | -f FILE | --ids \"1 2 3\") [flags]", "likelihood of a text, logits of every position",
+    {"score", NULL, "-m MODEL (-p TEXT | -f FILE | --ids \"1 2 3\") [flags]",
+     "likelihood of a text, logits of every position",
      "nll is the mean negative log likelihood per token, in nats; perplexity its exponential.",
      "  mlxcel score -m model.gguf -f text.txt --json\n"
-     "  mlxcel score -m model.gguf --ids \"1 2 3\" --logits out.npy --cache-type-k f32 --cache-type-v f32\n"
+     "  mlxcel score -m model.gguf --ids \"1 2 3\" --logits out.npy --cache-type-k f32 "
+     "--cache-type-v f32\n"
      "  mlxcel score -m small.gguf --ids-file ids.txt --kl-base out.npy\n",
      SCORE_GROUPS, 1, cmd_score},
     {"tokenize", NULL, "(-m MODEL | --tokenizer FILE) [--jsonl]", "text to token ids",
      "A line is a string, or {\"text\", \"add_special\": true, \"parse_special\": false}.",
-     "  echo '\"Hello\"' | mlxcel tokenize -m model.gguf --jsonl\n  mlxcel tokenize -m model.gguf -p Hello\n",
+     "  echo '\"Hello\"' | mlxcel tokenize -m model.gguf --jsonl\n  mlxcel tokenize -m model.gguf "
+     "-p Hello\n",
      TOKENIZE_GROUPS, 1, cmd_tokenize},
     {"detokenize", NULL, "(-m MODEL | --tokenizer FILE) [--pieces] [--jsonl]", "token ids to text",
      "A line is an array of ids, or {\"ids\", \"skip_special\": true}.",
-     "  echo '[9906, 1917]' | mlxcel detokenize -m model.gguf --jsonl\n", TOKENIZE_GROUPS, 1, cmd_detokenize},
-    {"template", NULL, "(-m MODEL | --template-file F) [--jsonl]", "messages to the prompt that a model sees",
-     "A line is a context: {\"messages\": [...], \"tools\": [...], \"add_generation_prompt\": true, ...}.",
-     "  echo '{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}' | mlxcel template -m model.gguf --jsonl\n",
+     "  echo '[9906, 1917]' | mlxcel detokenize -m model.gguf --jsonl\n", TOKENIZE_GROUPS, 1,
+     cmd_detokenize},
+    {"template", NULL, "(-m MODEL | --template-file F) [--jsonl]",
+     "messages to the prompt that a model sees",
+     "A line is a context: {\"messages\": [...], \"tools\": [...], \"add_generation_prompt\": "
+     "true, ...}.",
+     "  echo '{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}' | mlxcel template -m "
+     "model.gguf --jsonl\n",
      TEMPLATE_GROUPS, 1, cmd_template},
-    {"parse", NULL, "--format NAME [--reasoning R] [--split N] [--jsonl]", "a raw reply to answer, reasoning and tool calls",
+    {"parse", NULL, "--format NAME [--reasoning R] [--split N] [--jsonl]",
+     "a raw reply to answer, reasoning and tool calls",
      "A line is {\"text\", \"tools\"?, \"prompt_tail\"?, \"finish\": \"stop\" or \"length\"}.",
-     "  echo '{\"text\":\"<think>Hm</think>Yes\"}' | mlxcel parse --format think_only --jsonl\n", PARSE_GROUPS, 0, cmd_parse},
-    {"grammar", NULL, "(--gbnf F | --json-schema F | --regex R) [--jsonl]", "whether texts match a grammar",
+     "  echo '{\"text\":\"<think>Hm</think>Yes\"}' | mlxcel parse --format think_only --jsonl\n",
+     PARSE_GROUPS, 0, cmd_parse},
+    {"grammar", NULL, "(--gbnf F | --json-schema F | --regex R) [--jsonl]",
+     "whether texts match a grammar",
      "A line is a string; the answer is true if the grammar accepts all of it, else false.",
      "  echo '\"ab\"' | mlxcel grammar --regex 'a+b' --jsonl\n", GRAMMAR_GROUPS, 0, cmd_grammar},
-    {"inspect", NULL, "(-m MODEL | --file FILE) [flags]", "what a model is, and the memory it takes", NULL,
+    {"inspect", NULL, "(-m MODEL | --file FILE) [flags]",
+     "what a model is, and the memory it takes", NULL,
      "  mlxcel inspect -m model.gguf -c 32768\n  mlxcel inspect -m model.gguf --json\n"
      "  mlxcel inspect -m model.gguf --tensor output_norm.weight --npy norm.npy\n"
      "  mlxcel inspect --file model.safetensors --json\n",
      INSPECT_GROUPS, 1, cmd_inspect},
-    {"bench", NULL, "-m MODEL [-p 512] [-n 128] [-d 0] [-B 1] [-t 1,2] [-r 5] [flags]", "speed of a model on this machine",
-     "Tests mean what llama-bench's mean: ppN a prompt of N tokens, tgN an answer of N, @ dD with D tokens before.",
-     "  mlxcel bench -m model.gguf -p 512 -n 128 -t 1,2\n  mlxcel bench -m model.gguf -d 0,4096 --json\n", BENCH_GROUPS, 1,
-     cmd_bench},
-    {"arch", NULL, "[--json]", "the model families that run", NULL, "  mlxcel arch --json\n", ARCH_GROUPS, 0, cmd_arch},
+    {"bench", NULL, "-m MODEL [-p 512] [-n 128] [-d 0] [-B 1] [-t 1,2] [-r 5] [flags]",
+     "speed of a model on this machine",
+     "Tests mean what llama-bench's mean: ppN a prompt of N tokens, tgN an answer of N, @ dD with "
+     "D tokens before.",
+     "  mlxcel bench -m model.gguf -p 512 -n 128 -t 1,2\n  mlxcel bench -m model.gguf -d 0,4096 "
+     "--json\n",
+     BENCH_GROUPS, 1, cmd_bench},
+    {"arch", NULL, "[--json]", "the model families that run", NULL, "  mlxcel arch --json\n",
+     ARCH_GROUPS, 0, cmd_arch},
     {"embed", NULL, "-m MODEL (-p TEXT ... | --ids \"1 2 3\") [flags]", "texts to vectors", NULL,
      "  mlxcel embed -m encoder -p \"Hello\" --json\n", EMBED_GROUPS, 1, cmd_embed},
-    {"rerank", NULL, "-m MODEL -q QUERY -d DOC ... [flags]", "how well documents answer a query", NULL,
-     "  mlxcel rerank -m reranker -q \"cats\" -d \"A cat\" -d \"A dog\" --json\n", RERANK_GROUPS, 1, cmd_rerank},
+    {"rerank", NULL, "-m MODEL -q QUERY -d DOC ... [flags]", "how well documents answer a query",
+     NULL, "  mlxcel rerank -m reranker -q \"cats\" -d \"A cat\" -d \"A dog\" --json\n",
+     RERANK_GROUPS, 1, cmd_rerank},
 };
 const size_t N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS;
 
@@ -198,7 +233,9 @@ static int unknown(const char *name) {
     const char *names[sizeof COMMANDS / sizeof *COMMANDS];
     for (size_t i = 0; i < N_COMMANDS; i++) names[i] = COMMANDS[i].name;
     const char *near = args_nearest(str_c(name), names, N_COMMANDS);
-    if (near) return cli_usage("unknown command \"%.100s\"; did you mean %s? (mlxcel --help lists all)", name, near);
+    if (near)
+        return cli_usage("unknown command \"%.100s\"; did you mean %s? (mlxcel --help lists all)",
+                         name, near);
     return cli_usage("unknown command \"%.100s\" (mlxcel --help lists all)", name);
 }
 
@@ -227,7 +264,8 @@ static int run(const Command *c, int argc, char **argv) {
 static int dispatch(int argc, char **argv) {
     if (argc < 2) return cli_usage("no command given (mlxcel --help lists them)");
     const char *first = argv[1];
-    bool help = strcmp(first, "help") == 0 || strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0;
+    bool help =
+        strcmp(first, "help") == 0 || strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0;
     if (help && argc > 2) {
         const Command *c = find(argv[2]);
         if (!c) return unknown(argv[2]);
@@ -238,7 +276,8 @@ static int dispatch(int argc, char **argv) {
         help_all(COMMANDS, N_COMMANDS);
         return CLI_OK;
     }
-    if (strcmp(first, "--version") == 0 || strcmp(first, "version") == 0 || strcmp(first, "-V") == 0) {
+    if (strcmp(first, "--version") == 0 || strcmp(first, "version") == 0 ||
+        strcmp(first, "-V") == 0) {
         out_put_c("mlxcel ");
         out_put_c(mlxcel_version());
         out_put(STR("\n"));

@@ -14,7 +14,8 @@ typedef struct NpyOut {
     uint64_t n_left; /* floats still to come */
 } NpyOut;
 
-bool npy_create(NpyOut *o, const char *path, const uint64_t *shape, int n_dims, Arena *a, Err *err) MUST_CHECK;
+bool npy_create(NpyOut *o, const char *path, const uint64_t *shape, int n_dims, Arena *a,
+                Err *err) MUST_CHECK;
 bool npy_put(NpyOut *o, const float *x, size_t n, Err *err) MUST_CHECK;
 bool npy_finish(NpyOut *o, Err *err) MUST_CHECK;
 void npy_drop(NpyOut *o); /* after a failure; fine after npy_finish too */

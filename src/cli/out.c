@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/os.h"
 
 enum { OUT_BYTES = 1 << 16 };
@@ -76,12 +77,16 @@ void cli_note(const char *fmt, ...) {
     fprintf(stderr, "%s\n", text);
 }
 
+void cli_warn(const char *text) { log_warn("%s", text); }
+
 /* A line of JSON without what some readers take for the end of a line (U+0085, U+2028, U+2029: they can only stand inside
  * strings, where an escape says the same). */
 static void put_json_line(Str s) {
     static const struct {
         Str raw, escape;
-    } ENDS[] = {{{"\xC2\x85", 2}, {"\\u0085", 6}}, {{"\xE2\x80\xA8", 3}, {"\\u2028", 6}}, {{"\xE2\x80\xA9", 3}, {"\\u2029", 6}}};
+    } ENDS[] = {{{"\xC2\x85", 2}, {"\\u0085", 6}},
+                {{"\xE2\x80\xA8", 3}, {"\\u2028", 6}},
+                {{"\xE2\x80\xA9", 3}, {"\\u2029", 6}}};
     size_t from = 0;
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] != '\xC2' && s.p[i] != '\xE2') continue;
@@ -128,12 +133,14 @@ int lines_answer(LineFn *fn, void *ctx) {
     ssize_t got = 1;
     while (ok && got > 0 && !out_gone()) {
         if (!buf_reserve(&in, CHUNK)) {
-            snprintf(err.message, sizeof err.message, "a line of the input is longer than %zu bytes", in.n);
+            snprintf(err.message, sizeof err.message,
+                     "a line of the input is longer than %zu bytes", in.n);
             ok = false;
             break;
         }
         got = read(STDIN_FILENO, in.p + in.n, CHUNK);
-        if (got < 0 && errno == EINTR) got = 1;
+        if (got < 0 && errno == EINTR)
+            got = 1;
         else if (got > 0) {
             size_t from = in.n;
             in.n += (size_t)got;
@@ -143,7 +150,8 @@ int lines_answer(LineFn *fn, void *ctx) {
     }
     if (ok && got == 0 && in.n) ok = answer(fn, ctx, in.p, in.n, &err);
     if (ok && got < 0) {
-        snprintf(err.message, sizeof err.message, "cannot read standard input: %s", strerror(errno));
+        snprintf(err.message, sizeof err.message, "cannot read standard input: %s",
+                 strerror(errno));
         ok = false;
     }
     buf_deinit(&in);

@@ -21,9 +21,13 @@ int cli_fail(const mlxcel_error *err);
 int cli_fail_err(const Err *err);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void cli_note(const char *fmt, ...) PRINTF_LIKE(1, 2); /* a line on stderr */
+void cli_warn(
+    const char *
+        text); /* "mlxcel: warning: ...", held back like the library's until the command succeeded */
 
 /* Answers every line of stdin with one line. false from fn: the command fails with err. */
-typedef bool LineFn(void *ctx, const char *line, size_t n_bytes, mlxcel_string **out, mlxcel_error *err);
+typedef bool LineFn(void *ctx, const char *line, size_t n_bytes, mlxcel_string **out,
+                    mlxcel_error *err);
 int lines_answer(LineFn *fn, void *ctx);
 
 bool file_read(const char *path, size_t max_bytes, Buf *out, Err *err) MUST_CHECK; /* "-": stdin */

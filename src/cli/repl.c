@@ -14,7 +14,8 @@ enum { MAX_SETTINGS = 64 };
 typedef struct Repl {
     Gen *g;
     Talk talk;
-    const char *settings[2 * MAX_SETTINGS + 1]; /* of /set: name, value, ... NULL; in the Gen's arena */
+    const char
+        *settings[2 * MAX_SETTINGS + 1]; /* of /set: name, value, ... NULL; in the Gen's arena */
     size_t n_settings;
     const char *options; /* of mlxcel_chat_prompt */
     mlxcel_timings last;
@@ -45,14 +46,16 @@ static bool answer_last(Repl *r) {
     Err err = {0};
     Answer a = {.show_reasoning = args_flag(r->g->args, "show-reasoning")};
     bool ok = make_prompt(r, &prompt, &why) &&
-              gen_request(r->g, mlxcel_prompt_ids(prompt), mlxcel_prompt_n_ids(prompt), r->settings, &request, &why);
+              gen_request(r->g, mlxcel_prompt_ids(prompt), mlxcel_prompt_n_ids(prompt), r->settings,
+                          &request, &why);
     if (!ok) complain(why.message);
     ok = ok && answer_run(r->g, request, prompt, r->g->is_chat, &a) == CLI_OK;
     if (ok) {
         Str said = r->g->is_chat ? buf_str(&a.content) : buf_str(&a.text);
         r->last = a.timings;
         r->has_last = true;
-        if (!talk_add(&r->talk, TALK_ASSISTANT, said, buf_str(&a.reasoning), &err)) complain(err.msg);
+        if (!talk_add(&r->talk, TALK_ASSISTANT, said, buf_str(&a.reasoning), &err))
+            complain(err.msg);
         if (args_flag(r->g->args, "stats")) gen_stats(r->g, &r->last);
     }
     interrupt_clear();
@@ -64,8 +67,10 @@ static bool answer_last(Repl *r) {
 
 static void say(Repl *r, Str text) {
     Err err = {0};
-    if (!talk_add(&r->talk, TALK_USER, text, STR_NONE, &err)) complain(err.msg);
-    else if (!answer_last(r)) talk_drop_last(&r->talk);
+    if (!talk_add(&r->talk, TALK_USER, text, STR_NONE, &err))
+        complain(err.msg);
+    else if (!answer_last(r))
+        talk_drop_last(&r->talk);
 }
 
 static void do_help(Repl *r, const char *rest) {
@@ -74,7 +79,8 @@ static void do_help(Repl *r, const char *rest) {
     fputs("  /clear             forget the conversation\n"
           "  /regen             answer the last message again\n"
           "  /system TEXT       set the system message (no text: none)\n"
-          "  /set NAME VALUE    a parameter for the next answers: temperature, top_k, n_predict, seed, ...\n"
+          "  /set NAME VALUE    a parameter for the next answers: temperature, top_k, n_predict, "
+          "seed, ...\n"
           "  /stats             speeds of the last answer\n"
           "  /save FILE, /load FILE   the conversation, as JSON\n"
           "  /exit, /bye        leave (or Ctrl-D)\n"
@@ -90,21 +96,27 @@ static void do_clear(Repl *r, const char *rest) {
 
 static void do_regen(Repl *r, const char *rest) {
     (void)rest;
-    if (r->talk.n && r->talk.messages[r->talk.n - 1].role == TALK_ASSISTANT) talk_drop_last(&r->talk);
-    if (!r->talk.n) complain("there is no message to answer yet");
-    else answer_last(r);
+    if (r->talk.n && r->talk.messages[r->talk.n - 1].role == TALK_ASSISTANT)
+        talk_drop_last(&r->talk);
+    if (!r->talk.n)
+        complain("there is no message to answer yet");
+    else
+        answer_last(r);
 }
 
 static void do_system(Repl *r, const char *rest) {
     buf_clear(&r->talk.system);
     buf_put(&r->talk.system, str_c(rest));
-    if (!r->g->is_chat && *rest) complain("without a chat template there is no place for a system message");
+    if (!r->g->is_chat && *rest)
+        complain("without a chat template there is no place for a system message");
 }
 
 static void do_stats(Repl *r, const char *rest) {
     (void)rest;
-    if (r->has_last) gen_stats(r->g, &r->last);
-    else complain("there is no answer yet");
+    if (r->has_last)
+        gen_stats(r->g, &r->last);
+    else
+        complain("there is no answer yet");
 }
 
 static void do_set(Repl *r, const char *rest) {
@@ -134,14 +146,18 @@ static void do_set(Repl *r, const char *rest) {
 
 static void do_save(Repl *r, const char *rest) {
     Err err = {0};
-    if (!*rest) complain("/save FILE is accepted");
-    else if (!talk_save(&r->talk, rest, &err)) complain(err.msg);
+    if (!*rest)
+        complain("/save FILE is accepted");
+    else if (!talk_save(&r->talk, rest, &err))
+        complain(err.msg);
 }
 
 static void do_load(Repl *r, const char *rest) {
     Err err = {0};
-    if (!*rest) complain("/load FILE is accepted");
-    else if (!talk_load(&r->talk, rest, &err)) complain(err.msg);
+    if (!*rest)
+        complain("/load FILE is accepted");
+    else if (!talk_load(&r->talk, rest, &err))
+        complain(err.msg);
 }
 
 static void do_exit(Repl *r, const char *rest) {
@@ -152,16 +168,18 @@ static void do_exit(Repl *r, const char *rest) {
 static const struct {
     const char *name;
     void (*run)(Repl *r, const char *rest);
-} REPL_COMMANDS[] = {{"/help", do_help}, {"/?", do_help},       {"/clear", do_clear}, {"/regen", do_regen}, {"/system", do_system},
-                     {"/set", do_set},   {"/stats", do_stats},  {"/save", do_save},   {"/load", do_load},   {"/exit", do_exit},
-                     {"/bye", do_exit},  {"/quit", do_exit}};
+} REPL_COMMANDS[] = {{"/help", do_help},   {"/?", do_help},        {"/clear", do_clear},
+                     {"/regen", do_regen}, {"/system", do_system}, {"/set", do_set},
+                     {"/stats", do_stats}, {"/save", do_save},     {"/load", do_load},
+                     {"/exit", do_exit},   {"/bye", do_exit},      {"/quit", do_exit}};
 enum { N_REPL_COMMANDS = sizeof REPL_COMMANDS / sizeof *REPL_COMMANDS };
 
 static void command(Repl *r, Str line) {
     size_t end = 0;
     while (end < line.n && line.p[end] != ' ') end++;
     Str name = str_slice(line, 0, end);
-    const char *rest = arena_dupz(&r->g->arena, str_trim(str_from(line, end))), *names[N_REPL_COMMANDS];
+    const char *rest = arena_dupz(&r->g->arena, str_trim(str_from(line, end))),
+               *names[N_REPL_COMMANDS];
     for (size_t i = 0; i < N_REPL_COMMANDS; i++) {
         names[i] = REPL_COMMANDS[i].name;
         if (rest && str_eqc(name, REPL_COMMANDS[i].name)) {
@@ -170,8 +188,8 @@ static void command(Repl *r, Str line) {
         }
     }
     const char *near = args_nearest(name, names, N_REPL_COMMANDS);
-    fprintf(stderr, "mlxcel: unknown command " STR_F "%s%s (/help lists all)\n", STR_A(name), near ? "; did you mean " : "",
-            near ? near : "");
+    fprintf(stderr, "mlxcel: unknown command " STR_F "%s%s (/help lists all)\n", STR_A(name),
+            near ? "; did you mean " : "", near ? near : "");
 }
 
 static bool is_command(Str line) {
@@ -196,8 +214,10 @@ static void loop(Repl *r, ReplInput *in) {
         interrupts = 0;
         Str s = buf_str(&message);
         if (kind == INPUT_INTERRUPT || !str_trim(s).n) continue;
-        if (kind == INPUT_MESSAGE && is_command(s)) command(r, str_trim(s));
-        else say(r, s);
+        if (kind == INPUT_MESSAGE && is_command(s))
+            command(r, str_trim(s));
+        else
+            say(r, s);
         out_flush();
     }
     buf_deinit(&message);
@@ -211,13 +231,14 @@ int repl_run(Gen *g) {
     if (status == CLI_OK) status = gen_chat_options(g, &r.options);
     if (status != CLI_OK) return status;
     g->is_chat = !args_flag(g->args, "no-chat-template");
-    if (g->is_chat && !gen_has_template(g)) complain("warning: the model has no chat template; ChatML is used, which may not fit it");
+    if (g->is_chat && !gen_has_template(g))
+        complain("warning: the model has no chat template; ChatML is used, which may not fit it");
     buf_put(&r.talk.system, system);
     ReplInput *in = repl_input_open(is_command, &err);
     if (!in) return cli_fail_err(&err);
     mlxcel_log_release(true);
-    fprintf(stderr, "mlxcel %s, %s, %u tokens of context. /help lists commands.\n", mlxcel_version(),
-            mlxcel_model_architecture(g->model), mlxcel_engine_n_ctx(g->engine));
+    fprintf(stderr, "mlxcel %s, %s, %u tokens of context. /help lists commands.\n",
+            mlxcel_version(), mlxcel_model_architecture(g->model), mlxcel_engine_n_ctx(g->engine));
     if (first.n) say(&r, first);
     loop(&r, in);
     repl_input_close(in);

@@ -34,12 +34,16 @@ static char *show_prompt(EditLine *el) {
 
 /* MLXCEL_CACHE_DIR, else XDG_CACHE_HOME/mlxcel, else ~/.cache/mlxcel. */
 static void find_history(ReplInput *in) {
-    const char *own = getenv("MLXCEL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = getenv("MLXCEL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     Buf dir = {0};
     Err err = {0};
-    if (own && *own) buf_putf(&dir, "%s", own);
-    else if (cache && *cache) buf_putf(&dir, "%s/mlxcel", cache);
-    else if (home && *home) buf_putf(&dir, "%s/.cache/mlxcel", home);
+    if (own && *own)
+        buf_putf(&dir, "%s", own);
+    else if (cache && *cache)
+        buf_putf(&dir, "%s/mlxcel", cache);
+    else if (home && *home)
+        buf_putf(&dir, "%s/.cache/mlxcel", home);
     if (dir.n && dir.n + 16 < sizeof in->path && os_make_dirs(buf_cstr(&dir), &err))
         snprintf(in->path, sizeof in->path, "%s/history", buf_cstr(&dir));
     buf_deinit(&dir);

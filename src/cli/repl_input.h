@@ -9,10 +9,10 @@
 
 typedef enum InputKind {
     INPUT_MESSAGE,
-    INPUT_BLOCK,     /* a message between quotes: never a command */
-    INPUT_INTERRUPT, /* Ctrl-C; the line is dropped */
+    INPUT_BLOCK,           /* a message between quotes: never a command */
+    INPUT_INTERRUPT,       /* Ctrl-C; the line is dropped */
     INPUT_INTERRUPT_EMPTY, /* the same while nothing was typed */
-    INPUT_END        /* Ctrl-D */
+    INPUT_END              /* Ctrl-D */
 } InputKind;
 
 typedef struct ReplInput ReplInput;

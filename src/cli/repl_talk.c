@@ -20,7 +20,8 @@ bool talk_add(Talk *t, TalkRole role, Str content, Str reasoning, Err *err) {
     *m = (TalkMessage){.role = role};
     buf_put(&m->content, content);
     buf_put(&m->reasoning, reasoning);
-    return buf_check(&m->content, "the conversation", err) && buf_check(&m->reasoning, "the conversation", err);
+    return buf_check(&m->content, "the conversation", err) &&
+           buf_check(&m->reasoning, "the conversation", err);
 }
 
 void talk_drop_last(Talk *t) {
@@ -87,8 +88,10 @@ static bool load_message(Talk *t, const Json *j, size_t i, Err *err) {
     }
     if (str_eqc(role, "user")) return talk_add(t, TALK_USER, content, reasoning, err);
     if (str_eqc(role, "assistant")) return talk_add(t, TALK_ASSISTANT, content, reasoning, err);
-    return err_set(err, ERR_INPUT, "message %zu has the role \"" STR_F "\"; system, user and assistant are accepted", i,
-                   STR_A(role));
+    return err_set(err, ERR_INPUT,
+                   "message %zu has the role \"" STR_F
+                   "\"; system, user and assistant are accepted",
+                   i, STR_A(role));
 }
 
 bool talk_load(Talk *t, const char *path, Err *err) {
@@ -96,8 +99,10 @@ bool talk_load(Talk *t, const char *path, Err *err) {
     Buf text = {0};
     Talk fresh = {0};
     Json *list;
-    bool ok = os_read_file(path, FILE_MAX, &text, err) && json_parse(buf_str(&text), NULL, &a, &list, err);
-    if (ok && list->type != JSON_ARRAY) ok = err_set(err, ERR_INPUT, "%s is no array of messages", path);
+    bool ok = os_read_file(path, FILE_MAX, &text, err) &&
+              json_parse(buf_str(&text), NULL, &a, &list, err);
+    if (ok && list->type != JSON_ARRAY)
+        ok = err_set(err, ERR_INPUT, "%s is no array of messages", path);
     for (size_t i = 0; ok && i < list->n; i++) ok = load_message(&fresh, &list->items[i], i, err);
     if (ok) {
         talk_deinit(t);

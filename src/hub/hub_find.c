@@ -23,11 +23,16 @@ static Str join(Arena *a, const char *first, const char *second, Str third) {
 
 bool hub_cache_dir(Arena *a, Str *dir, Err *err) {
     const char *v;
-    if ((v = env("HF_HUB_CACHE"))) *dir = join(a, v, "", STR_NONE);
-    else if ((v = env("HF_HOME"))) *dir = join(a, v, "/hub", STR_NONE);
-    else if ((v = env("XDG_CACHE_HOME"))) *dir = join(a, v, "/huggingface/hub", STR_NONE);
-    else if ((v = env("HOME"))) *dir = join(a, v, "/.cache/huggingface/hub", STR_NONE);
-    else return err_set(err, ERR_NOT_FOUND, "HOME is not set, so there is no cache of models");
+    if ((v = env("HF_HUB_CACHE")))
+        *dir = join(a, v, "", STR_NONE);
+    else if ((v = env("HF_HOME")))
+        *dir = join(a, v, "/hub", STR_NONE);
+    else if ((v = env("XDG_CACHE_HOME")))
+        *dir = join(a, v, "/huggingface/hub", STR_NONE);
+    else if ((v = env("HOME")))
+        *dir = join(a, v, "/.cache/huggingface/hub", STR_NONE);
+    else
+        return err_set(err, ERR_NOT_FOUND, "HOME is not set, so there is no cache of models");
     return dir->p || err_nomem(err, "path");
 }
 
@@ -55,8 +60,10 @@ static bool repo_dir(Str cache, Str owner, Str name, Arena *a, Str *found, Err *
                             : str_ends(rest, tail);
         if (!same) continue;
         if (hits++)
-            return err_set(err, ERR_INPUT, "\"" STR_F "\" is in the cache of several owners (" STR_F
-                           ", ...); owner/name is accepted", STR_A(name), STR_A(rest));
+            return err_set(err, ERR_INPUT,
+                           "\"" STR_F "\" is in the cache of several owners (" STR_F
+                           ", ...); owner/name is accepted",
+                           STR_A(name), STR_A(rest));
         *found = join(a, cache.p, "/", repo);
         if (!found->p) return err_nomem(err, "path");
     }
@@ -75,8 +82,8 @@ static bool snapshot_dir(Str repo, Arena *a, Str *dir, Err *err) {
     if (named && dir->p && os_is_dir(dir->p)) return true;
     Str all = join(a, repo.p, "/snapshots", STR_NONE);
     if (!os_is_dir(all.p) || !os_list_dir(all.p, a, &names, &n, err) || n != 1)
-        return err_set(err, ERR_NOT_FOUND, "%s has no snapshot that refs/main names (an unfinished download?)",
-                       repo.p);
+        return err_set(err, ERR_NOT_FOUND,
+                       "%s has no snapshot that refs/main names (an unfinished download?)", repo.p);
     *dir = join(a, all.p, "/", names[0]);
     return dir->p || err_nomem(err, "path");
 }
@@ -100,7 +107,8 @@ static bool choose_file(Str dir, Str quant, Arena *a, Str *path, Err *err) {
         if (!best.p && holds_word(names[i], want)) best = names[i];
     }
     if (!best.p && quant.n)
-        return err_set(err, ERR_NOT_FOUND, "%s has no .gguf file named for \"" STR_F "\"", dir.p, STR_A(quant));
+        return err_set(err, ERR_NOT_FOUND, "%s has no .gguf file named for \"" STR_F "\"", dir.p,
+                       STR_A(quant));
     if (!best.p) best = first;
     *path = best.p ? join(a, dir.p, "/", best) : dir;
     return path->p || err_nomem(err, "path");
@@ -123,11 +131,15 @@ bool hub_find(Str name, Arena *a, Str *path, Err *err) {
         if (!is_plain(owner)) owner.n = 0, model.n = 0;
     }
     if (!is_plain(model))
-        return err_set(err, ERR_NOT_FOUND, "there is no file or directory \"" STR_F "\"", STR_A(name));
-    if (!hub_cache_dir(a, &cache, err) || !repo_dir(cache, owner, model, a, &repo, err)) return false;
+        return err_set(err, ERR_NOT_FOUND, "there is no file or directory \"" STR_F "\"",
+                       STR_A(name));
+    if (!hub_cache_dir(a, &cache, err) || !repo_dir(cache, owner, model, a, &repo, err))
+        return false;
     if (!repo.p)
-        return err_set(err, ERR_NOT_FOUND, "model \"" STR_F "\" is not on this machine: no such file or directory, "
-                       "and no such model in %s; a path, or a model that was downloaded before, is accepted",
-                       STR_A(name), cache.p);
+        return err_set(
+            err, ERR_NOT_FOUND,
+            "model \"" STR_F "\" is not on this machine: no such file or directory, "
+            "and no such model in %s; a path, or a model that was downloaded before, is accepted",
+            STR_A(name), cache.p);
     return snapshot_dir(repo, a, &dir, err) && choose_file(dir, quant, a, path, err);
 }
