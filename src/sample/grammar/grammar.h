@@ -71,7 +71,7 @@ void grammar_state_free(GrammarState *s);
 enum { GRAMMAR_HISTORY = 256 }; /* tokens that can be rolled back */
 
 /* bits: n_words words of the vocabulary. While a lazy grammar is inactive all tokens are in, but for those that would complete
- * a trigger word and go on against the grammar; with trigger patterns such a token is only found on accepting it (ok false). 
+ * a trigger word and go on against the grammar; with trigger patterns such a token is only found on accepting it (ok false).
  * All zero: nothing may follow (only end-of-text, if that is not in the vocabulary). */
 bool grammar_state_mask(GrammarState *s, uint64_t *bits, Err *err) MUST_CHECK;
 bool grammar_state_accept_token(GrammarState *s, uint32_t token, bool *ok, Err *err) MUST_CHECK;
