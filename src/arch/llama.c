@@ -6,6 +6,10 @@ static bool adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     if (!config_bool(d->config, "attention_bias", false, &l->qkv_bias, err)) return false;
     l->o_bias = l->qkv_bias;
+    if (d->config->gguf) { /* no key tells there, only the tensors do */
+        l->qkv_bias = weights_has(d->weights, ROLE_Q, 0, ".bias");
+        l->o_bias = weights_has(d->weights, ROLE_O, 0, ".bias");
+    }
     return config_bool(d->config, "mlp_bias", false, &l->mlp_bias, err);
 }
 
