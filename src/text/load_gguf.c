@@ -64,7 +64,7 @@ static bool fill_added(Source *s, Err *err) {
     Str name = STR_NONE;
     (void)gguf_str(gguf_get(s->g, "general.name"), &name);
     bool phi3 = false; /* Phi-3 strips the white space behind its markers; the file cannot say so */
-    for (size_t i = 0; i + 4 < name.n && !phi3; i++)
+    for (size_t i = 0; i < name.n && !phi3; i++)
         phi3 = str_ieq(str_slice(name, i, i + 5), STR("phi-3")) ||
                str_ieq(str_slice(name, i, i + 4), STR("phi3"));
     for (size_t i = 0; i < s->n; i++) {
