@@ -34,7 +34,7 @@ typedef struct Opt {
 } Opt;
 
 typedef struct OptGroup {
-    const char *title;
+    const char *title; /* NULL: accepted, not shown */
     const Opt *opts;
     size_t n;
 } OptGroup;

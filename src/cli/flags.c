@@ -140,6 +140,29 @@ static const Opt OUTPUT[] = {
 };
 const OptGroup FLAGS_OUTPUT = GROUP("Answer", OUTPUT);
 
+static const Opt COMPAT[] = {
+    {"-ngl --n-gpu-layers --gpu-layers", OPT_TEXT, "N", NULL, ANY},
+    {"-fa --flash-attn", OPT_TEXT, "on|off|auto", NULL, ANY},
+    {"-tb --threads-batch", OPT_INT, "N", NULL, 1, 256, NULL, NULL},
+    {"-mg --main-gpu", OPT_INT, "N", NULL, ANY},
+    {"--mmap", OPT_FLAG, NULL, NULL, ANY},
+    {"--mlock", OPT_FLAG, NULL, NULL, ANY},
+    {"--simple-io", OPT_FLAG, NULL, NULL, ANY},
+    {"--display-prompt", OPT_FLAG, NULL, NULL, ANY},
+    {"--perf", OPT_FLAG, NULL, NULL, ANY},
+    {"--trust-remote-code", OPT_FLAG, NULL, NULL, ANY},
+};
+const OptGroup FLAGS_COMPAT = GROUP(NULL, COMPAT);
+
+void flags_warn_compat(const Args *a) {
+    const char *layers = args_text(a, "n-gpu-layers");
+    if (layers && strcmp(layers, "0") != 0 && strcmp(layers, "auto") != 0)
+        cli_warn("--n-gpu-layers: this build has no GPU backend; all layers run on the processor");
+    if (args_flag(a, "mlock")) cli_warn("--mlock: weights are not locked in memory");
+    if (args_flag(a, "trust-remote-code"))
+        cli_warn("--trust-remote-code: no code of a model is ever run");
+}
+
 static const Opt GENERAL[] = {
     {"-v --verbose", OPT_FLAG, NULL, "notes on stderr", ANY},
     {"-h --help", OPT_FLAG, NULL, "this help", ANY},

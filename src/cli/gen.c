@@ -119,7 +119,7 @@ static bool gather_text(Gen *g, Buf *b, bool *found, Err *err) {
     bool ok = file_read("-", PROMPT_MAX, &in, err);
     if (in.n && b->n) buf_put(b, STR("\n"));
     buf_put(b, buf_str(&in));
-    *found = true;
+    *found = *found || in.n > 0;
     buf_deinit(&in);
     return ok;
 }

@@ -33,6 +33,7 @@ void help_command(const Command *c) {
     if (c->about) buf_putf(&b, "\n%s\n", c->about);
     out_put(buf_str(&b));
     for (const OptGroup *const *g = c->groups; *g; g++) {
+        if (!(*g)->title) continue;
         buf_clear(&b);
         buf_putf(&b, "\n%s\n", (*g)->title);
         out_put(buf_str(&b));

@@ -127,25 +127,26 @@ static const Opt RERANK[] = {
 };
 static const OptGroup RERANK_FLAGS = GROUP("Rerank", RERANK);
 
-static const OptGroup *const GENERATE_GROUPS[] = {&FLAGS_MODEL,    &FLAGS_PROMPT,  &FLAGS_OUTPUT,
-                                                  &FLAGS_SAMPLING, &FLAGS_GRAMMAR, &FLAGS_DRAFT,
-                                                  &FLAGS_RUNTIME,  &FLAGS_GENERAL, NULL};
-static const OptGroup *const SCORE_GROUPS[] = {&FLAGS_MODEL, &SCORE_FLAGS, &FLAGS_RUNTIME,
-                                               &FLAGS_GENERAL, NULL};
+static const OptGroup *const GENERATE_GROUPS[] = {
+    &FLAGS_MODEL, &FLAGS_PROMPT,  &FLAGS_OUTPUT, &FLAGS_SAMPLING, &FLAGS_GRAMMAR,
+    &FLAGS_DRAFT, &FLAGS_RUNTIME, &FLAGS_COMPAT, &FLAGS_GENERAL,  NULL};
+static const OptGroup *const SCORE_GROUPS[] = {&FLAGS_MODEL,  &SCORE_FLAGS,   &FLAGS_RUNTIME,
+                                               &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
 static const OptGroup *const TOKENIZE_GROUPS[] = {&TOKENIZER_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL,
                                                   NULL};
 static const OptGroup *const TEMPLATE_GROUPS[] = {&TEMPLATE_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL,
                                                   NULL};
 static const OptGroup *const PARSE_GROUPS[] = {&PARSE_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const GRAMMAR_GROUPS[] = {&GRAMMAR_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL, NULL};
-static const OptGroup *const INSPECT_GROUPS[] = {&FLAGS_MODEL, &INSPECT_FLAGS, &FLAGS_RUNTIME,
-                                                 &FLAGS_GENERAL, NULL};
-static const OptGroup *const BENCH_GROUPS[] = {&FLAGS_MODEL, &BENCH_FLAGS, &FLAGS_GENERAL, NULL};
-static const OptGroup *const ARCH_GROUPS[] = {&ARCH_FLAGS, &FLAGS_GENERAL, NULL};
-static const OptGroup *const EMBED_GROUPS[] = {&FLAGS_MODEL, &EMBED_FLAGS, &FLAGS_RUNTIME,
+static const OptGroup *const INSPECT_GROUPS[] = {&FLAGS_MODEL,  &INSPECT_FLAGS, &FLAGS_RUNTIME,
+                                                 &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
+static const OptGroup *const BENCH_GROUPS[] = {&FLAGS_MODEL, &BENCH_FLAGS, &FLAGS_COMPAT,
                                                &FLAGS_GENERAL, NULL};
-static const OptGroup *const RERANK_GROUPS[] = {&FLAGS_MODEL, &RERANK_FLAGS, &FLAGS_RUNTIME,
-                                                &FLAGS_GENERAL, NULL};
+static const OptGroup *const ARCH_GROUPS[] = {&ARCH_FLAGS, &FLAGS_GENERAL, NULL};
+static const OptGroup *const EMBED_GROUPS[] = {&FLAGS_MODEL,  &EMBED_FLAGS,   &FLAGS_RUNTIME,
+                                               &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
+static const OptGroup *const RERANK_GROUPS[] = {&FLAGS_MODEL,  &RERANK_FLAGS,  &FLAGS_RUNTIME,
+                                                &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
 
 const Command COMMANDS[] = {
     {"run", NULL, "MODEL [-p TEXT] [flags]", "talks with a model, or answers one prompt",
@@ -255,6 +256,7 @@ static int run(const Command *c, int argc, char **argv) {
     mlxcel_log_hold();
     int status = args_parse(&a, c, argc, argv, &err) ? CLI_OK : cli_usage("%s", err.msg);
     if (status == CLI_OK && args_flag(&a, "verbose")) mlxcel_log_level(2);
+    if (status == CLI_OK) flags_warn_compat(&a);
     if (status == CLI_OK) status = c->run(&a);
     mlxcel_log_release(status == CLI_OK);
     args_deinit(&a);
