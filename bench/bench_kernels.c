@@ -1,9 +1,11 @@
-/* Times the ops of the cpu backend one by one and prints them against what the machine can do, measured in the same process:
- * a plain read loop over memory and, where there is one, a loop of independent int8 dot instructions.
+/* Times the ops of the cpu backend one by one and prints them against what the machine can do,
+ * measured in the same process: a plain read loop over memory and, where there is one, a loop of
+ * independent int8 dot instructions.
  *
  *     bench_kernels [threads [isa]]
  *
- * Medians of repeated runs. Weights of the one-row cases are several matrices, larger together than the caches. */
+ * Medians of repeated runs. Weights of the one-row cases are several matrices, larger together than
+ * the caches. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -56,10 +58,11 @@ __attribute__((target("avx512f,avx512vnni"))) static double dot_gmacs(void) {
     for (int r = 0; r < 5; r++) {
         uint64_t t0 = os_now_ns();
         for (int i = 0; i < PEAK_ROUNDS; i++)
-            __asm__ volatile(DOT(0) DOT(1) DOT(2) DOT(3) DOT(4) DOT(5) DOT(6) DOT(7) DOT(8) DOT(9) DOT(10) DOT(11) DOT(12)
-                                 DOT(13) DOT(14) DOT(15)::
-                                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-                                       "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+            __asm__ volatile(DOT(0) DOT(1) DOT(2) DOT(3) DOT(4) DOT(5) DOT(6) DOT(7) DOT(8) DOT(9)
+                                 DOT(10) DOT(11) DOT(12) DOT(13) DOT(14) DOT(15)::
+                                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",
+                                       "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
+                                       "xmm14", "xmm15");
         t[r] = 16.0 * 64 * PEAK_ROUNDS / (double)(os_now_ns() - t0);
     }
     return median(t, 5);
@@ -76,7 +79,8 @@ typedef enum WeightForm { W_Q4_1, W_Q4_0, W_Q8_0, W_Q5_0, W_MLX4_G64, W_F16, W_F
 static const char *const FORM_NAMES[] = {"Q4_1", "Q4_0", "Q8_0", "Q5_0", "mlx4 g64", "F16"};
 
 static void weight_make(RigWeight *w, WeightForm f, const float *v, uint32_t n, uint32_t k) {
-    static const DType TYPES[] = {DTYPE_Q4_1, DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_Q5_0, DTYPE_NONE, DTYPE_F16};
+    static const DType TYPES[] = {DTYPE_Q4_1, DTYPE_Q4_0, DTYPE_Q8_0,
+                                  DTYPE_Q5_0, DTYPE_NONE, DTYPE_F16};
     if (f == W_MLX4_G64) {
         rig_weight_mlx(w, 4, 64, DTYPE_BF16, v, n, k);
     } else {
@@ -88,7 +92,8 @@ typedef struct Ceilings {
     double read, dot;
 } Ceilings;
 
-static void bench_linear(const RigOptions *base, WeightForm f, uint32_t n, uint32_t k, uint32_t rows, Ceilings top) {
+static void bench_linear(const RigOptions *base, WeightForm f, uint32_t n, uint32_t k,
+                         uint32_t rows, Ceilings top) {
     Err err = {0};
     Arena a = {0};
     RigWeight x, w;
@@ -124,7 +129,8 @@ static void bench_linear(const RigOptions *base, WeightForm f, uint32_t n, uint3
         if (i >= 0) ns[i] = (double)(sum - before);
         before = sum;
     }
-    double t = median(ns, RUNS), gbs = (double)bytes / t, gmacs = (double)linears * n * k * rows / t;
+    double t = median(ns, RUNS), gbs = (double)bytes / t,
+           gmacs = (double)linears * n * k * rows / t;
     printf("%-9s %5u x %4u x %4u  %8.1f GMAC/s", FORM_NAMES[f], rows, n, k, gmacs);
     if (top.dot > 0) printf(" %3.0f %%", 100 * gmacs / (top.dot * base->threads));
     printf("   %6.1f GB/s %3.0f %%\n", gbs, 100 * gbs / (top.read * base->threads));
@@ -139,7 +145,8 @@ static void bench_linear(const RigOptions *base, WeightForm f, uint32_t n, uint3
 
 /* ---- attention ---- */
 
-static void bench_attn(const RigOptions *base, PlaneType kv, uint32_t past, uint32_t rows, double read) {
+static void bench_attn(const RigOptions *base, PlaneType kv, uint32_t past, uint32_t rows,
+                       double read) {
     enum { HEADS = 9, KV_HEADS = 3, DIM = 64, LAYERS = 8 };
     Err err = {0};
     Arena a = {0};
@@ -151,11 +158,14 @@ static void bench_attn(const RigOptions *base, PlaneType kv, uint32_t past, uint
     const WeightSource *sources[1] = {&x.source};
     Val in = prog_embed(b, prog_weight(b, WEIGHT_TABLE, 64, n, 0, "x"), 1.0f), out = in;
     for (int l = 0; l < LAYERS; l++) {
-        PlaneId pk = prog_plane(b, (ProgPlane){.layer = l, .heads = KV_HEADS, .head_cols = DIM, .use = PLANE_KEY});
-        PlaneId pv = prog_plane(b, (ProgPlane){.layer = l, .heads = KV_HEADS, .head_cols = DIM, .use = PLANE_VALUE});
+        PlaneId pk = prog_plane(
+            b, (ProgPlane){.layer = l, .heads = KV_HEADS, .head_cols = DIM, .use = PLANE_KEY});
+        PlaneId pv = prog_plane(
+            b, (ProgPlane){.layer = l, .heads = KV_HEADS, .head_cols = DIM, .use = PLANE_VALUE});
         prog_kv_write(b, prog_view(b, in, HEADS * DIM, KV_HEADS * DIM), pk);
         prog_kv_write(b, prog_view(b, in, (HEADS + KV_HEADS) * DIM, KV_HEADS * DIM), pv);
-        out = prog_attn(b, prog_view(b, in, 0, HEADS * DIM), pk, pv, W_NONE, (OpAttn){HEADS, KV_HEADS, DIM, DIM, 0, 0.125f, 0});
+        out = prog_attn(b, prog_view(b, in, 0, HEADS * DIM), pk, pv, W_NONE,
+                        (OpAttn){HEADS, KV_HEADS, DIM, DIM, 0, 0.125f, 0});
     }
     prog_output(b, out, "y");
     const Program *p;
@@ -169,7 +179,8 @@ static void bench_attn(const RigOptions *base, PlaneType kv, uint32_t past, uint
     Step *step = NULL;
     for (uint32_t at = 0; at < past; at += 512) { /* fill the cache */
         step = rig_step(&(RigSeq){at, past - at < 512 ? past - at : 512}, 1, 0, o.n_pages, NULL);
-        for (uint32_t i = 0; i < step->n_rows; i++) step_rows(step)[i].source = i % 64, step_rows(step)[i].hi = step_rows(step)[i].lo;
+        for (uint32_t i = 0; i < step->n_rows; i++)
+            step_rows(step)[i].source = i % 64, step_rows(step)[i].hi = step_rows(step)[i].lo;
         rig_run(&r, step, NULL);
         mem_free(step);
     }
@@ -186,11 +197,13 @@ static void bench_attn(const RigOptions *base, PlaneType kv, uint32_t past, uint
         if (i >= 0) ns[i] = (double)(sum - before);
         before = sum;
     }
-    double t = median(ns, RUNS) / LAYERS, keys = (double)rows * past + (double)rows * (rows + 1) / 2;
+    double t = median(ns, RUNS) / LAYERS,
+           keys = (double)rows * past + (double)rows * (rows + 1) / 2;
     double bytes = (double)ctx * KV_HEADS * 2 * (double)planetype_row_bytes(kv, DIM);
-    printf("attention %-5s %4u rows at %5u  %8.3f ms a layer  %6.1f GMAC/s", planetype_name(kv), rows, past, t / 1e6,
-           keys * HEADS * DIM * 2 / t);
-    if (rows == 1) printf("   %6.1f GB/s %3.0f %%", bytes / t, 100 * bytes / t / (read * base->threads));
+    printf("attention %-5s %4u rows at %5u  %8.3f ms a layer  %6.1f GMAC/s", planetype_name(kv),
+           rows, past, t / 1e6, keys * HEADS * DIM * 2 / t);
+    if (rows == 1)
+        printf("   %6.1f GB/s %3.0f %%", bytes / t, 100 * bytes / t / (read * base->threads));
     printf("\n");
     rig_close(&r);
     mem_free(step);
@@ -200,17 +213,23 @@ static void bench_attn(const RigOptions *base, PlaneType kv, uint32_t past, uint
 }
 
 int main(int argc, char **argv) {
-    RigOptions o = {.backend = "cpu", .isa = argc > 2 ? argv[2] : NULL, .threads = argc > 1 ? (int)strtoul(argv[1], NULL, 10) : 1,
-                    .kv = PLANE_F16, .n_pages = 16};
-    if (o.threads < 1) o.threads = 1;
+    uint64_t threads = 1;
+    if (argc > 1 && !str_to_u64(str_c(argv[1]), &threads)) threads = 1;
+    RigOptions o = {.backend = "cpu",
+                    .isa = argc > 2 ? argv[2] : NULL,
+                    .threads = threads >= 1 && threads <= 256 ? (int)threads : 1,
+                    .kv = PLANE_F16,
+                    .n_pages = 16};
     Ceilings top = {read_gbs(), has_dot() ? dot_gmacs() : 0};
-    printf("one thread: read loop %.1f GB/s, int8 dot %.0f GMAC/s; %d threads below\n", top.read, top.dot, o.threads);
+    printf("one thread: read loop %.1f GB/s, int8 dot %.0f GMAC/s; %d threads below\n", top.read,
+           top.dot, o.threads);
     static const uint32_t SHAPES[][2] = {{1536, 576}, {576, 1536}, {4096, 2048}};
     static const uint32_t ROWS[] = {1, 2, 4, 8, 12, 16, 24, 512};
     for (int f = 0; f < W_FORMS; f++)
         for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++)
             for (size_t r = 0; r < sizeof ROWS / sizeof *ROWS; r++)
-                if (s == 2 || ROWS[r] == 1 || ROWS[r] == 512) bench_linear(&o, (WeightForm)f, SHAPES[s][0], SHAPES[s][1], ROWS[r], top);
+                if (s == 2 || ROWS[r] == 1 || ROWS[r] == 512)
+                    bench_linear(&o, (WeightForm)f, SHAPES[s][0], SHAPES[s][1], ROWS[r], top);
     static const PlaneType KV[] = {PLANE_F16, PLANE_Q8_0};
     for (int i = 0; i < 2; i++) {
         bench_attn(&o, KV[i], 512, 1, top.read);

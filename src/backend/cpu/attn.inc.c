@@ -1,13 +1,13 @@
-/* ATTN on the CPU (DESIGN.md section 7; Milakov, Gimelshein 2018; Dao et al. 2022). Keys go in blocks
- * of 64, a page each, in ascending order; an online softmax runs over a range of 256 keys at an
- * absolute position (short, so that a few hundred keys keep several threads busy); ranges merge in
- * ascending order.
- * What a query computes depends on its own keys alone:
- *     scores of a block   one multiply-add chain per key over the columns, all 64 lanes, the invisible ones dropped
- *     values              one chain per column over the visible keys of the block
- * so tiles of queries, threads and the split over ranges change no bit. A block a query does not see is not touched for it.
+/* ATTN on the CPU (DESIGN.md section 7; Milakov, Gimelshein 2018; Dao et al. 2022). Keys go in
+ * blocks of 64, a page each, in ascending order; an online softmax runs over a range of 256 keys at
+ * an absolute position (short, so that a few hundred keys keep several threads busy); ranges merge
+ * in ascending order. What a query computes depends on its own keys alone: scores of a block   one
+ * multiply-add chain per key over the columns, all 64 lanes, the invisible ones dropped values one
+ * chain per column over the visible keys of the block so tiles of queries, threads and the split
+ * over ranges change no bit. A block a query does not see is not touched for it.
  *
- * A query is one head of one row; those of one KV head go together, so that K and V are read once. */
+ * A query is one head of one row; those of one KV head go together, so that K and V are read once.
+ */
 #include <math.h>
 
 #include "backend/cpu/cpu_aux.h"
@@ -25,8 +25,8 @@ enum { A_MAX = 1 };
 #define A_SIZES(M) M(1)
 #endif
 
-/* Of n queries. Maxima are of scores in units of log 2, so that weights are powers of two; sums are kept in 16 lanes (key
- * j in lane j % 16) and added up once, at the end. */
+/* Of n queries. Maxima are of scores in units of log 2, so that weights are powers of two; sums are
+ * kept in 16 lanes (key j in lane j % 16) and added up once, at the end. */
 typedef struct Softmax {
     float *max; /* -FLT_MAX: nothing seen yet */
     float *sum; /* [n][16] */
@@ -40,18 +40,18 @@ typedef struct Tile { /* the queries of one KV head and a few rows of one sequen
     uint32_t row0, n_rows, kv_head, n_group, n; /* n queries = n_rows * n_group */
     KvShape k, v;
     uint32_t v_pad;
-    float *q;            /* [dim][n] */
-    float *p;            /* [n][64] scores, then weights */
-    float *rescale;      /* [n] */
-    uint8_t *from, *to;  /* [n] visible keys of the block */
-    uint32_t all_from, all_to; /* slots that every row sees */
-    float *k_block, *v_block;  /* q4_0: codes widened to f32 */
+    float *q;                       /* [dim][n] */
+    float *p;                       /* [n][64] scores, then weights */
+    float *rescale;                 /* [n] */
+    uint8_t *from, *to;             /* [n] visible keys of the block */
+    uint32_t all_from, all_to;      /* slots that every row sees */
+    float *k_block, *v_block;       /* q4_0: codes widened to f32 */
     const float *k_scale, *v_scale; /* quantized: scales of the block's tokens, or NULL */
     float *scale_block;             /* of both, [2][64] */
 } Tile;
 
-/* How kernels read a page; q4_0 is widened to f32 first. Quantized codes are summed as they are: the scale of a key goes on
- * its score, that of a value on its weight. */
+/* How kernels read a page; q4_0 is widened to f32 first. Quantized codes are summed as they are:
+ * the scale of a key goes on its score, that of a value on its weight. */
 typedef enum KvRead { READ_F32, READ_F16, READ_BF16, READ_I8, READ_COUNT } KvRead;
 static const size_t READ_BYTES[READ_COUNT] = {4, 2, 2, 1};
 
@@ -68,31 +68,36 @@ typedef struct ScoreArgs {
 
 INLINE vf kv_load(const void *p, const KvRead read, size_t i) {
     switch (read) {
-    case READ_F16: return vf_load_f16((const uint16_t *)p + i);
-    case READ_BF16: return vf_load_bf16((const uint16_t *)p + i);
-    case READ_I8: return vi_to_vf(vi_load_i8((const int8_t *)p + i));
-    default: return vf_load((const float *)p + i);
+    case READ_F16:
+        return vf_load_f16((const uint16_t *)p + i);
+    case READ_BF16:
+        return vf_load_bf16((const uint16_t *)p + i);
+    case READ_I8:
+        return vi_to_vf(vi_load_i8((const int8_t *)p + i));
+    default:
+        return vf_load((const float *)p + i);
     }
 }
 
 /* Into the second-level cache: the first level has too few misses in flight to hide memory. */
 #define KV_PREFETCH(p) __builtin_prefetch(p, 0, 2)
 
-#define S_DECLARE(q) vf s##q##0 = vf_zero(), s##q##1 = s##q##0, s##q##2 = s##q##0, s##q##3 = s##q##0;
-#define S_STEP(i)                          \
-    if (i < NQ) {                          \
-        vf x = vf_set1(q[i]);              \
-        s##i##0 = vf_fma(x, k0, s##i##0);  \
-        s##i##1 = vf_fma(x, k1, s##i##1);  \
-        s##i##2 = vf_fma(x, k2, s##i##2);  \
-        s##i##3 = vf_fma(x, k3, s##i##3);  \
+#define S_DECLARE(q)                                                                               \
+    vf s##q##0 = vf_zero(), s##q##1 = s##q##0, s##q##2 = s##q##0, s##q##3 = s##q##0;
+#define S_STEP(i)                                                                                  \
+    if (i < NQ) {                                                                                  \
+        vf x = vf_set1(q[i]);                                                                      \
+        s##i##0 = vf_fma(x, k0, s##i##0);                                                          \
+        s##i##1 = vf_fma(x, k1, s##i##1);                                                          \
+        s##i##2 = vf_fma(x, k2, s##i##2);                                                          \
+        s##i##3 = vf_fma(x, k3, s##i##3);                                                          \
     }
-#define S_STORE(i)                                \
-    if (i < NQ) {                                 \
-        vf_store(a->s + i * 64, s##i##0);         \
-        vf_store(a->s + i * 64 + 16, s##i##1);    \
-        vf_store(a->s + i * 64 + 32, s##i##2);    \
-        vf_store(a->s + i * 64 + 48, s##i##3);    \
+#define S_STORE(i)                                                                                 \
+    if (i < NQ) {                                                                                  \
+        vf_store(a->s + i * 64, s##i##0);                                                          \
+        vf_store(a->s + i * 64 + 16, s##i##1);                                                     \
+        vf_store(a->s + i * 64 + 32, s##i##2);                                                     \
+        vf_store(a->s + i * 64 + 48, s##i##3);                                                     \
     }
 
 INLINE void scores(const ScoreArgs *a, const int NQ, const KvRead read) {
@@ -121,29 +126,29 @@ typedef struct ValueArgs {
     const char *ahead;
 } ValueArgs;
 
-#define V_DECLARE(i)                                                                                       \
-    vf o##i##0 = vf_zero(), o##i##1 = o##i##0, o##i##2 = o##i##0, o##i##3 = o##i##0;                       \
-    if (i < NQ) {                                                                                          \
-        vf r = vf_set1(a->rescale[i]);                                                                     \
-        o##i##0 = vf_mul(r, vf_load(a->out + i * a->out_stride));                                          \
-        if (NV > 1) o##i##1 = vf_mul(r, vf_load(a->out + i * a->out_stride + 16));                         \
-        if (NV > 2) o##i##2 = vf_mul(r, vf_load(a->out + i * a->out_stride + 32));                         \
-        if (NV > 3) o##i##3 = vf_mul(r, vf_load(a->out + i * a->out_stride + 48));                         \
+#define V_DECLARE(i)                                                                               \
+    vf o##i##0 = vf_zero(), o##i##1 = o##i##0, o##i##2 = o##i##0, o##i##3 = o##i##0;               \
+    if (i < NQ) {                                                                                  \
+        vf r = vf_set1(a->rescale[i]);                                                             \
+        o##i##0 = vf_mul(r, vf_load(a->out + i * a->out_stride));                                  \
+        if (NV > 1) o##i##1 = vf_mul(r, vf_load(a->out + i * a->out_stride + 16));                 \
+        if (NV > 2) o##i##2 = vf_mul(r, vf_load(a->out + i * a->out_stride + 32));                 \
+        if (NV > 3) o##i##3 = vf_mul(r, vf_load(a->out + i * a->out_stride + 48));                 \
     }
-#define V_STEP(i)                                      \
-    if (i < NQ) {                                      \
-        vf x = vf_set1(a->p[i * 64 + j]);              \
-        o##i##0 = vf_fma(x, v0, o##i##0);              \
-        if (NV > 1) o##i##1 = vf_fma(x, v1, o##i##1);  \
-        if (NV > 2) o##i##2 = vf_fma(x, v2, o##i##2);  \
-        if (NV > 3) o##i##3 = vf_fma(x, v3, o##i##3);  \
+#define V_STEP(i)                                                                                  \
+    if (i < NQ) {                                                                                  \
+        vf x = vf_set1(a->p[i * 64 + j]);                                                          \
+        o##i##0 = vf_fma(x, v0, o##i##0);                                                          \
+        if (NV > 1) o##i##1 = vf_fma(x, v1, o##i##1);                                              \
+        if (NV > 2) o##i##2 = vf_fma(x, v2, o##i##2);                                              \
+        if (NV > 3) o##i##3 = vf_fma(x, v3, o##i##3);                                              \
     }
-#define V_STORE(i)                                                          \
-    if (i < NQ) {                                                           \
-        vf_store(a->out + i * a->out_stride, o##i##0);                      \
-        if (NV > 1) vf_store(a->out + i * a->out_stride + 16, o##i##1);     \
-        if (NV > 2) vf_store(a->out + i * a->out_stride + 32, o##i##2);     \
-        if (NV > 3) vf_store(a->out + i * a->out_stride + 48, o##i##3);     \
+#define V_STORE(i)                                                                                 \
+    if (i < NQ) {                                                                                  \
+        vf_store(a->out + i * a->out_stride, o##i##0);                                             \
+        if (NV > 1) vf_store(a->out + i * a->out_stride + 16, o##i##1);                            \
+        if (NV > 2) vf_store(a->out + i * a->out_stride + 32, o##i##2);                            \
+        if (NV > 3) vf_store(a->out + i * a->out_stride + 48, o##i##3);                            \
     }
 
 INLINE void values(const ValueArgs *a, const int NQ, const int NV, const KvRead read) {
@@ -164,10 +169,11 @@ INLINE void values(const ValueArgs *a, const int NQ, const int NV, const KvRead 
 
 typedef void ScoreFn(const ScoreArgs *a);
 typedef void ValueFn(const ValueArgs *a);
-#define A_READS(M, n) M(f32, READ_F32, n) M(f16, READ_F16, n) M(bf16, READ_BF16, n) M(i8, READ_I8, n)
-#define A_KERNELS(name, read, n)                                                   \
-    static void scores_##name##_##n(const ScoreArgs *a) { scores(a, n, read); }     \
-    static void values4_##name##_##n(const ValueArgs *a) { values(a, n, 4, read); } \
+#define A_READS(M, n)                                                                              \
+    M(f32, READ_F32, n) M(f16, READ_F16, n) M(bf16, READ_BF16, n) M(i8, READ_I8, n)
+#define A_KERNELS(name, read, n)                                                                   \
+    static void scores_##name##_##n(const ScoreArgs *a) { scores(a, n, read); }                    \
+    static void values4_##name##_##n(const ValueArgs *a) { values(a, n, 4, read); }                \
     static void values1_##name##_##n(const ValueArgs *a) { values(a, n, 1, read); }
 #define A_DEFINE(n) A_READS(A_KERNELS, n)
 A_SIZES(A_DEFINE)
@@ -179,7 +185,8 @@ typedef struct AttnKernels {
         ValueFn *value4, *value1;
     } of[READ_COUNT];
 } AttnKernels;
-#define A_NAMES(name, read, n) [read] = {scores_##name##_##n, values4_##name##_##n, values1_##name##_##n},
+#define A_NAMES(name, read, n)                                                                     \
+    [read] = {scores_##name##_##n, values4_##name##_##n, values1_##name##_##n},
 #define A_ENTRY(n) {n, {A_READS(A_NAMES, n)}},
 static const AttnKernels KERNELS[] = {A_SIZES(A_ENTRY)};
 
@@ -192,7 +199,10 @@ static const AttnKernels *kernels_for(uint32_t n) {
 /* ---- pages as kernels read them ---- */
 
 static KvRead kv_read(PlaneType t) {
-    return t == PLANE_F16 ? READ_F16 : t == PLANE_BF16 ? READ_BF16 : t == PLANE_Q8_0 ? READ_I8 : READ_F32;
+    return t == PLANE_F16    ? READ_F16
+           : t == PLANE_BF16 ? READ_BF16
+           : t == PLANE_Q8_0 ? READ_I8
+                             : READ_F32;
 }
 
 static void widen_scales(const KvShape *s, const unsigned char *head, float *out) {
@@ -211,11 +221,13 @@ static void widen_keys(const KvShape *s, const unsigned char *head, float *out) 
             vf_store(out, nibble_codes(head + (size_t)(d / 2) * PAGE_TOKENS + t, d % 2));
 }
 
-static void widen_values(const KvShape *s, const unsigned char *head, uint32_t from, uint32_t to, float *out) {
+static void widen_values(const KvShape *s, const unsigned char *head, uint32_t from, uint32_t to,
+                         float *out) {
     out += (size_t)from * s->pad_cols;
     for (uint32_t t = from; t < to; t++)
         for (uint32_t c = 0; c < s->pad_cols; c += 16, out += 16)
-            vf_store(out, nibble_codes(head + ((size_t)t * s->pad_cols + c / 32 * 32) / 2, c % 32 != 0));
+            vf_store(out,
+                     nibble_codes(head + ((size_t)t * s->pad_cols + c / 32 * 32) / 2, c % 32 != 0));
 }
 
 /* ---- one block ---- */
@@ -267,11 +279,15 @@ INLINE vm seen_lanes(const Tile *t, uint32_t i, int j) {
     return vm_and(vm_first(b), vm_not(vm_first(a)));
 }
 
-/* Scores to weights for query i; how the sums so far must be scaled goes to rescale[i]. whole: it sees all 64 keys; plain:
- * float keys and values, no cap. Both only leave out what would change nothing. */
-INLINE void query_softmax(const Tile *t, Softmax *s, uint32_t i, const bool whole, const bool plain) {
-    float *p = t->p + (size_t)i * 64, factor = t->op->p.attn.scale * LOG2_E, cap = t->op->p.attn.softcap;
-    vf v0 = vf_load(p), v1 = vf_load(p + 16), v2 = vf_load(p + 32), v3 = vf_load(p + 48), f = vf_set1(factor);
+/* Scores to weights for query i; how the sums so far must be scaled goes to rescale[i]. whole: it
+ * sees all 64 keys; plain: float keys and values, no cap. Both only leave out what would change
+ * nothing. */
+INLINE void query_softmax(const Tile *t, Softmax *s, uint32_t i, const bool whole,
+                          const bool plain) {
+    float *p = t->p + (size_t)i * 64, factor = t->op->p.attn.scale * LOG2_E,
+          cap = t->op->p.attn.softcap;
+    vf v0 = vf_load(p), v1 = vf_load(p + 16), v2 = vf_load(p + 32), v3 = vf_load(p + 48),
+       f = vf_set1(factor);
     if (!plain && t->k_scale) {
         v0 = vf_mul(v0, vf_load(t->k_scale));
         v1 = vf_mul(v1, vf_load(t->k_scale + 16));
@@ -346,10 +362,15 @@ static void block_softmax(const Tile *t, Softmax *s, uint32_t i, uint32_t n) {
     }
 }
 
-static void block_values(const Tile *t, Softmax *s, const void *v, KvRead read, uint32_t i, uint32_t n, const char *ahead) {
+static void block_values(const Tile *t, Softmax *s, const void *v, KvRead read, uint32_t i,
+                         uint32_t n, const char *ahead) {
     const AttnKernels *k = kernels_for(n);
-    ValueArgs a = {.v_stride = t->v.pad_cols, .p = t->p + (size_t)i * 64, .from = t->from[i], .to = t->to[i],
-                   .rescale = t->rescale + i, .out_stride = t->v_pad};
+    ValueArgs a = {.v_stride = t->v.pad_cols,
+                   .p = t->p + (size_t)i * 64,
+                   .from = t->from[i],
+                   .to = t->to[i],
+                   .rescale = t->rescale + i,
+                   .out_stride = t->v_pad};
     for (uint32_t c = 0; c < t->v.pad_cols;) {
         bool four = t->v.pad_cols - c >= 64;
         a.v = (const char *)v + c * READ_BYTES[read];
@@ -360,7 +381,8 @@ static void block_values(const Tile *t, Softmax *s, const void *v, KvRead read, 
     }
 }
 
-static const unsigned char *page_head(const Tile *t, PlaneId plane, const KvShape *s, uint32_t block) {
+static const unsigned char *page_head(const Tile *t, PlaneId plane, const KvShape *s,
+                                      uint32_t block) {
     uint32_t page = step_pages(t->ex->step)[t->seq->first_page + block];
     return host_page(t->ex->planes, plane, page) + s->head_bytes * t->kv_head;
 }
@@ -368,7 +390,8 @@ static const unsigned char *page_head(const Tile *t, PlaneId plane, const KvShap
 /* n queries at once, from query i on, that see the same keys of the block. */
 static uint32_t same_view(const Tile *t, uint32_t i) {
     uint32_t n = 1;
-    while (n < A_MAX && i + n < t->n && t->from[i + n] == t->from[i] && t->to[i + n] == t->to[i]) n++;
+    while (n < A_MAX && i + n < t->n && t->from[i + n] == t->from[i] && t->to[i + n] == t->to[i])
+        n++;
     return kernels_for(n)->n;
 }
 
@@ -378,7 +401,8 @@ static void attend_block(Tile *t, Softmax *s, uint32_t block) {
     const unsigned char *k_page = page_head(t, t->op->plane[0], &t->k, block);
     const unsigned char *v_page = page_head(t, t->op->plane[1], &t->v, block);
     const char *k_ahead = NULL, *v_ahead = NULL;
-    if (t->n <= 2 * A_MAX && block + 1 < t->seq->n_pages) { /* more queries than that are not waiting for memory */
+    if (t->n <= 2 * A_MAX &&
+        block + 1 < t->seq->n_pages) { /* more queries than that are not waiting for memory */
         k_ahead = (const char *)page_head(t, t->op->plane[0], &t->k, block + 1);
         v_ahead = (const char *)page_head(t, t->op->plane[1], &t->v, block + 1);
     }
@@ -446,7 +470,8 @@ static void softmax_merge(Softmax *total, const Softmax *s, uint32_t n, uint32_t
 static void attend_range(Tile *t, Softmax *s, uint32_t range) {
     enum { BLOCKS = ATTN_RANGE / ATTN_BLOCK };
     softmax_clear(s, t->n, t->v_pad);
-    for (uint32_t b = range * BLOCKS; b < (range + 1) * BLOCKS && b < t->seq->n_pages; b++) attend_block(t, s, b);
+    for (uint32_t b = range * BLOCKS; b < (range + 1) * BLOCKS && b < t->seq->n_pages; b++)
+        attend_block(t, s, b);
 }
 
 static void tile_write(const Tile *t, const Softmax *s) {
@@ -498,10 +523,16 @@ static Attn attn_of(const HostExec *ex, const Op *op, AuxThread *aux) {
 static Tile tile_open(const Attn *a, uint32_t item) {
     const OpAttn p = a->op->p.attn;
     const StepSeq *seq = step_seqs(a->ex->step);
-    for (uint32_t n; item >= (n = seq_tiles(seq, a->rows_per_tile) * p.n_kv_heads); seq++) item -= n;
+    for (uint32_t n; item >= (n = seq_tiles(seq, a->rows_per_tile) * p.n_kv_heads); seq++)
+        item -= n;
     uint32_t tile = item / p.n_kv_heads * a->rows_per_tile, left = seq->n_rows - tile;
-    const ProgPlane *kp = &a->ex->program->planes[a->op->plane[0]], *vp = &a->ex->program->planes[a->op->plane[1]];
-    Tile t = {.ex = a->ex, .op = a->op, .seq = seq, .row0 = seq->first_row + tile, .kv_head = item % p.n_kv_heads};
+    const ProgPlane *kp = &a->ex->program->planes[a->op->plane[0]],
+                    *vp = &a->ex->program->planes[a->op->plane[1]];
+    Tile t = {.ex = a->ex,
+              .op = a->op,
+              .seq = seq,
+              .row0 = seq->first_row + tile,
+              .kv_head = item % p.n_kv_heads};
     t.n_rows = left < a->rows_per_tile ? left : a->rows_per_tile;
     t.n_group = p.n_heads / p.n_kv_heads;
     t.n = t.n_rows * t.n_group;
@@ -529,7 +560,8 @@ static Tile tile_open(const Attn *a, uint32_t item) {
     }
     Mat q = host_mat(a->ex, a->op->in[0]);
     for (uint32_t i = 0; i < t.n; i++) {
-        const float *x = q.p + (t.row0 + i / t.n_group) * q.stride + (t.kv_head * t.n_group + i % t.n_group) * p.head_dim;
+        const float *x = q.p + (t.row0 + i / t.n_group) * q.stride +
+                         (t.kv_head * t.n_group + i % t.n_group) * p.head_dim;
         for (uint32_t d = 0; d < p.head_dim; d++) t.q[(size_t)d * t.n + i] = x[d];
     }
     return t;
@@ -543,7 +575,8 @@ static Softmax softmax_at(const Attn *a, float *f) {
 
 /* Two results of a tile behind the scratch that tile_open() uses. */
 static Softmax scratch_softmax(const Attn *a, int which) {
-    return softmax_at(a, aux_floats(a->ex, a->aux->attn_sums) + (size_t)which * a->aux->slot_floats);
+    return softmax_at(a,
+                      aux_floats(a->ex, a->aux->attn_sums) + (size_t)which * a->aux->slot_floats);
 }
 
 static Softmax slot_softmax(const Attn *a, size_t slot) {
@@ -571,7 +604,8 @@ static void attend_items(const Attn *a, int i_thread, int n_threads) {
     }
 }
 
-/* Few items, many keys: threads take single ranges and leave them in slots; slots 0..n_items-1 hold the totals. */
+/* Few items, many keys: threads take single ranges and leave them in slots; slots 0..n_items-1 hold
+ * the totals. */
 static void attend_ranges(const Attn *a, int i_thread, int n_threads) {
     uint32_t width = (uint32_t)(a->aux->n_slots - a->n_items) / a->n_items;
     for (uint32_t r0 = 0; r0 < a->n_ranges; r0 += width) {

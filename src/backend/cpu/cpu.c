@@ -10,20 +10,33 @@
 
 typedef enum CpuIsa { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } CpuIsa;
 
-#define CPU_TABLE(suffix, isa_name)                                                                                   \
-    {                                                                                                                  \
-        .isa = isa_name, .weight_bytes = packed_weight_bytes, .weight_load = packed_weight_load,                       \
-        .weight_free = packed_weight_free, .plane_page_bytes = cpu_plane_page_bytes, .aux_bytes = aux_bytes,           \
-        .run = {[OP_EMBED] = op_embed_##suffix, [OP_LINEAR] = op_linear_##suffix, [OP_RMS_NORM] = op_rms_norm_##suffix, \
-                [OP_LAYER_NORM] = op_layer_norm_##suffix, [OP_ROPE_ANGLES] = op_rope_angles_##suffix,                  \
-                [OP_ROPE] = op_rope_##suffix, [OP_KV_WRITE] = op_kv_write_##suffix, [OP_ATTN] = op_attn_##suffix,              \
-                [OP_ADD] = op_add_##suffix, [OP_MUL] = op_mul_##suffix, [OP_SCALE] = op_scale_##suffix,                \
-                [OP_ACT] = op_act_##suffix, [OP_GLU] = op_glu_##suffix, [OP_SELECT] = op_select_##suffix,              \
-                [OP_ROUTE] = cpu_route, [OP_EXPERTS] = op_experts_##suffix, [OP_EXPERT_SUM] = host_expert_sum},          \
+#define CPU_TABLE(suffix, isa_name)                                                                \
+    {                                                                                              \
+        .isa = isa_name, .weight_bytes = packed_weight_bytes, .weight_load = packed_weight_load,   \
+        .weight_free = packed_weight_free, .plane_page_bytes = cpu_plane_page_bytes,               \
+        .aux_bytes = aux_bytes,                                                                    \
+        .run = {[OP_EMBED] = op_embed_##suffix,                                                    \
+                [OP_LINEAR] = op_linear_##suffix,                                                  \
+                [OP_RMS_NORM] = op_rms_norm_##suffix,                                              \
+                [OP_LAYER_NORM] = op_layer_norm_##suffix,                                          \
+                [OP_ROPE_ANGLES] = op_rope_angles_##suffix,                                        \
+                [OP_ROPE] = op_rope_##suffix,                                                      \
+                [OP_KV_WRITE] = op_kv_write_##suffix,                                              \
+                [OP_ATTN] = op_attn_##suffix,                                                      \
+                [OP_ADD] = op_add_##suffix,                                                        \
+                [OP_MUL] = op_mul_##suffix,                                                        \
+                [OP_SCALE] = op_scale_##suffix,                                                    \
+                [OP_ACT] = op_act_##suffix,                                                        \
+                [OP_GLU] = op_glu_##suffix,                                                        \
+                [OP_SELECT] = op_select_##suffix,                                                  \
+                [OP_ROUTE] = cpu_route,                                                            \
+                [OP_EXPERTS] = op_experts_##suffix,                                                \
+                [OP_EXPERT_SUM] = host_expert_sum},                                                \
     }
 
 static void cpu_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    host_route(ex, op, op->w[0] == W_NONE ? NULL : ex->weights[op->w[0]]->vector, i_thread, n_threads);
+    host_route(ex, op, op->w[0] == W_NONE ? NULL : ex->weights[op->w[0]]->vector, i_thread,
+               n_threads);
 }
 
 static const HostOps CPU_OPS_TABLE[] = {
@@ -51,9 +64,11 @@ static CpuIsa isa_of_machine(void) {
     if (!__get_cpuid(1, &a, &b, &c, &d)) return CPU_PORTABLE;
     if (!has_bits(c, bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C)) return CPU_PORTABLE;
     uint64_t saved = xcr0();
-    if ((saved & XSAVE_YMM) != XSAVE_YMM || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d)) return CPU_PORTABLE;
+    if ((saved & XSAVE_YMM) != XSAVE_YMM || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d))
+        return CPU_PORTABLE;
     if (!has_bits(b7, bit_AVX2 | bit_BMI2)) return CPU_PORTABLE;
-    bool wide = has_bits(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) && has_bits(c7, VBMI_BIT | VNNI_BIT);
+    bool wide = has_bits(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
+                has_bits(c7, VBMI_BIT | VNNI_BIT);
     return wide && (saved & XSAVE_ZMM) == XSAVE_ZMM ? CPU_AVX512 : CPU_AVX2;
 }
 #else
@@ -61,7 +76,8 @@ static CpuIsa isa_of_machine(void) { return CPU_PORTABLE; }
 #endif
 
 static bool isa_cap(const char *name, CpuIsa *out, Err *err) {
-    static const char *const NAMES[] = {[CPU_PORTABLE] = "portable", [CPU_AVX2] = "avx2", [CPU_AVX512] = "avx512"};
+    static const char *const NAMES[] = {
+        [CPU_PORTABLE] = "portable", [CPU_AVX2] = "avx2", [CPU_AVX512] = "avx512"};
     *out = CPU_AVX512;
     if (!name || !*name || strcmp(name, "auto") == 0) return true;
     for (int i = 0; i <= CPU_AVX512; i++) {
@@ -69,7 +85,8 @@ static bool isa_cap(const char *name, CpuIsa *out, Err *err) {
         *out = (CpuIsa)i;
         return true;
     }
-    return err_set(err, ERR_INPUT, "instruction set \"%s\"; auto, avx512, avx2, portable are accepted", name);
+    return err_set(err, ERR_INPUT,
+                   "instruction set \"%s\"; auto, avx512, avx2, portable are accepted", name);
 }
 
 static bool cpu_open(const BackendOptions *opt, Backend **out, Err *err) {

@@ -6,7 +6,8 @@ enum { AUX_ALIGN = 256, ATTN_SLOTS_PER_THREAD = 32, ATTN_MIN_SLOTS = 64 };
 
 typedef struct AuxShape {
     uint32_t linear_cols; /* widest input of a linear, padded to units */
-    uint32_t act_codes;   /* most code bytes for one row of an input: twice the columns where the linear is precise */
+    uint32_t act_codes;   /* most code bytes for one row of an input: twice the columns where the
+                             linear is precise */
     uint32_t expert_in, expert_out; /* widest rows of EXPERTS, padded */
     uint32_t q_rows, dim, v_dim;
 } AuxShape;
@@ -30,7 +31,8 @@ static AuxShape shape_of(const Program *p) {
             uint32_t cols = (p->weights[op->w[0]].k + UNIT_COLS - 1) / UNIT_COLS * UNIT_COLS;
             s.linear_cols = max_u32(s.linear_cols, cols);
             s.expert_in = max_u32(s.expert_in, cols);
-            s.expert_out = max_u32(s.expert_out, (op->p.experts.n + 2 * FLOAT_TILE_ROWS - 1) / FLOAT_TILE_ROWS * FLOAT_TILE_ROWS);
+            s.expert_out = max_u32(s.expert_out, (op->p.experts.n + 2 * FLOAT_TILE_ROWS - 1) /
+                                                     FLOAT_TILE_ROWS * FLOAT_TILE_ROWS);
         }
         if (op->code != OP_ATTN) continue;
         s.q_rows = max_u32(s.q_rows, attn_tile_queries(op->p.attn.n_heads / op->p.attn.n_kv_heads));
@@ -43,7 +45,9 @@ static AuxShape shape_of(const Program *p) {
 }
 
 /* A byte a code; a scale per unit and a correction per half, 4 bytes each. */
-static size_t acts_bytes(size_t elements) { return size_align(elements + elements / 32 * 4 + elements / 16 * 4 + 192, AUX_ALIGN); }
+static size_t acts_bytes(size_t elements) {
+    return size_align(elements + elements / 32 * 4 + elements / 16 * 4 + 192, AUX_ALIGN);
+}
 
 static size_t take(size_t *at, size_t bytes) {
     size_t here = *at;
@@ -55,10 +59,12 @@ static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_thread
     AuxShape s = shape_of(p);
     size_t n = (size_t)n_threads, me = (size_t)i_thread, cols = s.linear_cols;
     size_t at = 0, private_bytes = acts_bytes(max_u32(s.act_codes, ACT_PRIVATE_MAX));
-    /* A tile of 32 outputs widened to f32, or the scales and biases of 16 outputs in groups of 16. */
+    /* A tile of 32 outputs widened to f32, or the scales and biases of 16 outputs in groups of 16.
+     */
     size_t tile_bytes = size_align(cols * FLOAT_TILE_ROWS * 4 + AUX_ALIGN, AUX_ALIGN);
     size_t kv = (size_t)ATTN_BLOCK * (s.dim + s.v_dim), per_query = ATTN_BLOCK + s.dim + 2;
-    size_t attn_bytes = size_align((kv + 2 * PAGE_TOKENS + s.q_rows * per_query) * 4 + AUX_ALIGN, AUX_ALIGN);
+    size_t attn_bytes =
+        size_align((kv + 2 * PAGE_TOKENS + s.q_rows * per_query) * 4 + AUX_ALIGN, AUX_ALIGN);
     /* Outputs, 16 partial sums and a maximum of each query, in whole cache lines. */
     out->slot_floats = size_align(s.q_rows * ((size_t)s.v_dim + 17), 16);
     size_t sums_bytes = size_align(2 * out->slot_floats * 4, AUX_ALIGN);
@@ -69,12 +75,15 @@ static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_thread
     out->attn = take(&at, n * attn_bytes) + me * attn_bytes;
     out->expert_in = s.expert_in;
     out->expert_out = s.expert_out;
-    size_t expert_bytes = s.expert_in ? acts_bytes((size_t)ACT_BLOCK_ROWS * s.expert_in) +
-                                            size_align((size_t)ACT_BLOCK_ROWS * (s.expert_in + s.expert_out) * 4, AUX_ALIGN)
-                                      : 0;
+    size_t expert_bytes =
+        s.expert_in
+            ? acts_bytes((size_t)ACT_BLOCK_ROWS * s.expert_in) +
+                  size_align((size_t)ACT_BLOCK_ROWS * (s.expert_in + s.expert_out) * 4, AUX_ALIGN)
+            : 0;
     out->experts = take(&at, n * expert_bytes) + me * expert_bytes;
     out->attn_sums = take(&at, n * sums_bytes) + me * sums_bytes;
-    out->n_slots = ATTN_SLOTS_PER_THREAD * n > ATTN_MIN_SLOTS ? ATTN_SLOTS_PER_THREAD * n : ATTN_MIN_SLOTS;
+    out->n_slots =
+        ATTN_SLOTS_PER_THREAD * n > ATTN_MIN_SLOTS ? ATTN_SLOTS_PER_THREAD * n : ATTN_MIN_SLOTS;
     out->slots = take(&at, s.q_rows ? out->n_slots * out->slot_floats * 4 : 0);
     out->attn_rows = s.q_rows;
     out->attn_dim = s.dim;
@@ -90,7 +99,8 @@ size_t aux_bytes(const Program *p, uint32_t max_rows, uint32_t max_out, int n_th
 AuxThread *aux_thread(const HostExec *ex, int i_thread, int n_threads) {
     AuxThread *t = (AuxThread *)ex->aux + i_thread;
     if (!t->ready) {
-        layout(ex->program, max_u32(ex->max_rows[SPACE_T], ex->max_rows[SPACE_R]), i_thread, n_threads, t);
+        layout(ex->program, max_u32(ex->max_rows[SPACE_T], ex->max_rows[SPACE_R]), i_thread,
+               n_threads, t);
         t->ready = true;
     }
     return t;

@@ -1,5 +1,6 @@
-/* Every op of the cpu backend, at every instruction-set level of the machine: against plain loops or ref, and bit for bit
- * against itself over row counts, threads, page orders and cuts of a prompt (DESIGN.md section 5). */
+/* Every op of the cpu backend, at every instruction-set level of the machine: against plain loops
+ * or ref, and bit for bit against itself over row counts, threads, page orders and cuts of a prompt
+ * (DESIGN.md section 5). */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,8 @@ typedef struct Case {
 
 static WeightId case_weight(Case *c, WeightKind kind, const RigWeight *w) {
     c->sources[c->n_sources] = &w->source;
-    uint32_t n = kind == WEIGHT_VECTOR ? 1 : w->source.n, k = kind == WEIGHT_VECTOR ? w->source.n * w->source.k : w->source.k;
+    uint32_t n = kind == WEIGHT_VECTOR ? 1 : w->source.n,
+             k = kind == WEIGHT_VECTOR ? w->source.n * w->source.k : w->source.k;
     return prog_weight(c->b, kind, n, k, (int32_t)c->n_sources++, "w");
 }
 
@@ -56,7 +58,9 @@ static RigOptions options(const char *isa, int threads) {
     return (RigOptions){isa ? "cpu" : "ref", isa, threads, PLANE_F16, 1, N_ROWS};
 }
 
-static Step *rows_step(uint32_t first, uint32_t n) { return rig_step(&(RigSeq){0, n}, 1, first, 1, NULL); }
+static Step *rows_step(uint32_t first, uint32_t n) {
+    return rig_step(&(RigSeq){0, n}, 1, first, 1, NULL);
+}
 
 /* Output 0 for tokens 0..n-1 in one step. */
 static void run_all(const Case *c, const RigOptions *o, uint32_t n, float *out) {
@@ -68,19 +72,23 @@ static void run_all(const Case *c, const RigOptions *o, uint32_t n, float *out) 
     mem_free(step);
 }
 
-static void same_bytes(const char *what, const char *isa, const float *a, const float *b, size_t n) {
+static void same_bytes(const char *what, const char *isa, const float *a, const float *b,
+                       size_t n) {
     for (size_t i = 0; i < n; i++)
         if (fp_bits(a[i]) != fp_bits(b[i]) && !(isnan(a[i]) && isnan(b[i])))
             fail_msg("%s, %s: element %zu is %a and %a", what, isa, i, (double)a[i], (double)b[i]);
 }
 
 /* One row at a time, rows in twos to twelves and more, several threads: the bits of the whole. */
-static void check_same_rows(const Case *c, const char *what, const char *isa, const float *all, uint32_t cols) {
+static void check_same_rows(const Case *c, const char *what, const char *isa, const float *all,
+                            uint32_t cols) {
     static const struct {
         int threads;
         uint32_t rows, until; /* steps of `rows` rows up to this row */
-    } RUNS[] = {{1, 1, N_ROWS}, {1, 2, 4},   {1, 3, 6},   {1, 4, 8},   {1, 5, 10},      {1, 6, 12},      {1, 7, 14}, {1, 8, 16},
-                {1, 9, 18},     {1, 10, 20}, {1, 11, 22}, {1, 12, 24}, {2, 1, 3}, {2, 23, N_ROWS}, {3, N_ROWS, N_ROWS}, {4, 5, 10}};
+    } RUNS[] = {{1, 1, N_ROWS}, {1, 2, 4},       {1, 3, 6},           {1, 4, 8},
+                {1, 5, 10},     {1, 6, 12},      {1, 7, 14},          {1, 8, 16},
+                {1, 9, 18},     {1, 10, 20},     {1, 11, 22},         {1, 12, 24},
+                {2, 1, 3},      {2, 23, N_ROWS}, {3, N_ROWS, N_ROWS}, {4, 5, 10}};
     float *out = mem_alloc((size_t)N_ROWS * cols * sizeof *out);
     Rig r = {0};
     for (size_t i = 0; i < sizeof RUNS / sizeof *RUNS; i++) {
@@ -110,12 +118,13 @@ static void quantize(const float *x, const uint32_t *perm, uint32_t k, double *o
         uint32_t end = g + 32 < k ? g + 32 : k;
         for (uint32_t i = g; i < end; i++) most = fmaxf(most, fabsf(x[perm ? perm[i] : i]));
         float scale = most / 127.0f, inv = most == 0 ? 0 : 127.0f / most;
-        for (uint32_t i = g; i < end; i++) out[perm ? perm[i] : i] = (double)scale * rintf(x[perm ? perm[i] : i] * inv);
+        for (uint32_t i = g; i < end; i++)
+            out[perm ? perm[i] : i] = (double)scale * rintf(x[perm ? perm[i] : i] * inv);
     }
 }
 
-static void check_linear_values(const char *what, const char *isa, const RigWeight *w, const float *x, const float *bias,
-                                const float *y) {
+static void check_linear_values(const char *what, const char *isa, const RigWeight *w,
+                                const float *x, const float *bias, const float *y) {
     uint32_t n = w->source.n, k = w->source.k;
     bool codes = w->form.kind == WFORM_CODES || w->form.kind == WFORM_CODEBOOK;
     float *d = rig_decoded(w);
@@ -133,7 +142,8 @@ static void check_linear_values(const char *what, const char *isa, const RigWeig
             double got = y[(size_t)r * n + o], limit = 4e-6 * size + 1e-7 * sqrt(k) + 1e-30;
             if (w->form.offset == WOFFSET_BIAS) limit *= 8;
             if (!(fabs(got - want) <= limit))
-                fail_msg("%s, %s: row %u output %u is %.9g, %.9g is right (limit %g)", what, isa, r, o, got, want, limit);
+                fail_msg("%s, %s: row %u output %u is %.9g, %.9g is right (limit %g)", what, isa, r,
+                         o, got, want, limit);
         }
     }
     mem_free(xq);
@@ -144,14 +154,15 @@ static void check_linear(const char *what, const RigWeight *w, bool all_isas) {
     uint32_t n = w->source.n, k = w->source.k;
     float *x = rig_matrix(7, (size_t)N_ROWS * k), *y = mem_alloc((size_t)N_ROWS * n * sizeof *y);
     for (uint32_t i = 0; i < 64 && i < k; i++) x[5 * k + i] = 0; /* groups of zeros */
-    x[3 * k] = 1000.0f;                                         /* one value that dwarfs its group */
+    x[3 * k] = 1000.0f; /* one value that dwarfs its group */
     float *bias = rig_matrix(8, n);
     RigWeight bw;
     rig_weight_rows(&bw, DTYPE_F32, bias, 1, n);
     for (int with_bias = 0; with_bias < 2; with_bias++) {
         Case c;
         Val in = case_begin(&c, x, N_ROWS, k);
-        WeightId wid = case_weight(&c, WEIGHT_MATRIX, w), bid = with_bias ? case_weight(&c, WEIGHT_VECTOR, &bw) : W_NONE;
+        WeightId wid = case_weight(&c, WEIGHT_MATRIX, w),
+                 bid = with_bias ? case_weight(&c, WEIGHT_VECTOR, &bw) : W_NONE;
         case_end(&c, prog_linear(c.b, in, wid, bid));
         for (int i = 0; i < (all_isas ? N_ISAS : 1); i++) {
             RigOptions o = options(ISAS[i], 1);
@@ -190,9 +201,10 @@ static void check_embed(const char *what, const RigWeight *w) {
 
 static void test_linear_rows(void **state) {
     (void)state;
-    static const DType TYPES[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q4_0, DTYPE_Q4_1,
+    static const DType TYPES[] = {DTYPE_F32,  DTYPE_F16,  DTYPE_BF16, DTYPE_Q4_0, DTYPE_Q4_1,
                                   DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q8_0, DTYPE_MXFP4};
-    static const uint32_t SHAPES[][2] = {{64, 64}, {48, 576}, {1, 32}, {7, 96}, {33, 32}, {70, 160}, {24, 24}, {5, 1}};
+    static const uint32_t SHAPES[][2] = {{64, 64}, {48, 576}, {1, 32},  {7, 96},
+                                         {33, 32}, {70, 160}, {24, 24}, {5, 1}};
     for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
         for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++) {
             uint32_t n = SHAPES[s][0], k = SHAPES[s][1];
@@ -247,14 +259,22 @@ static QFormat golden_format(const Golden *g) {
         const char *key, *value;
         QFormat format;
     } table[] = {
-        {"format", "mlx_affine", QFORMAT_MLX_AFFINE}, {"format", "mlx_mxfp4", QFORMAT_MLX_MXFP4},
-        {"format", "mlx_mxfp8", QFORMAT_MLX_MXFP8},   {"format", "mlx_nvfp4", QFORMAT_MLX_NVFP4},
-        {"format", "gptq", QFORMAT_GPTQ},             {"format", "awq", QFORMAT_AWQ},
-        {"kind", "pack-quantized", QFORMAT_CT_PACKED}, {"kind", "int-quantized", QFORMAT_CT_INT},
-        {"kind", "nvfp4-pack-quantized", QFORMAT_CT_NVFP4}, {"kind", "mxfp4-pack-quantized", QFORMAT_CT_MXFP4},
-        {"kind", "NVFP4", QFORMAT_MODELOPT_NVFP4},    {"format", "fp8", QFORMAT_FP8},
-        {"format", "fp8 e5m2, no scale", QFORMAT_FP8}, {"format", "gpt_oss mxfp4", QFORMAT_GPTOSS_MXFP4},
-        {"format", "bitnet", QFORMAT_BITNET},         {"format", "bitsandbytes nf4", QFORMAT_BNB_NF4},
+        {"format", "mlx_affine", QFORMAT_MLX_AFFINE},
+        {"format", "mlx_mxfp4", QFORMAT_MLX_MXFP4},
+        {"format", "mlx_mxfp8", QFORMAT_MLX_MXFP8},
+        {"format", "mlx_nvfp4", QFORMAT_MLX_NVFP4},
+        {"format", "gptq", QFORMAT_GPTQ},
+        {"format", "awq", QFORMAT_AWQ},
+        {"kind", "pack-quantized", QFORMAT_CT_PACKED},
+        {"kind", "int-quantized", QFORMAT_CT_INT},
+        {"kind", "nvfp4-pack-quantized", QFORMAT_CT_NVFP4},
+        {"kind", "mxfp4-pack-quantized", QFORMAT_CT_MXFP4},
+        {"kind", "NVFP4", QFORMAT_MODELOPT_NVFP4},
+        {"format", "fp8", QFORMAT_FP8},
+        {"format", "fp8 e5m2, no scale", QFORMAT_FP8},
+        {"format", "gpt_oss mxfp4", QFORMAT_GPTOSS_MXFP4},
+        {"format", "bitnet", QFORMAT_BITNET},
+        {"format", "bitsandbytes nf4", QFORMAT_BNB_NF4},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (meta_is(g, table[i].key, table[i].value)) return table[i].format;
@@ -262,18 +282,22 @@ static QFormat golden_format(const Golden *g) {
 }
 
 static QMatrix golden_matrix(const Golden *g, const QPart *reference) {
-    QMatrix m = {.format = golden_format(g), .bits = meta_uint(g, "bits"), .group = meta_uint(g, "group_size")};
+    QMatrix m = {.format = golden_format(g),
+                 .bits = meta_uint(g, "bits"),
+                 .group = meta_uint(g, "group_size")};
     m.k = reference->shape[reference->n_dims - 1];
     m.n = reference->n_bytes / 4 / m.k;
     m.gptq_v2 = meta_is(g, "checkpoint_format", "gptq_v2");
     m.bitnet_multiplies = meta_is(g, "linear_class", "autobitlinear");
     int64_t block;
-    if (json_i64(json_at(json_get(g->meta, "weight_block_size"), 0), &block)) m.block_n = m.block_k = (unsigned)block;
+    if (json_i64(json_at(json_get(g->meta, "weight_block_size"), 0), &block))
+        m.block_n = m.block_k = (unsigned)block;
     for (int id = 0; id < QPART_COUNT; id++) {
         const char *name = qpart_name(m.format, (QPartId)id);
         if (name) m.part[id] = golden_part(g, name);
     }
-    if (m.format == QFORMAT_FP8 && m.block_n) m.part[QPART_SCALE] = golden_part(g, "weight_scale_inv");
+    if (m.format == QFORMAT_FP8 && m.block_n)
+        m.part[QPART_SCALE] = golden_part(g, "weight_scale_inv");
     if (m.format == QFORMAT_GPTOSS_MXFP4) {
         m.part[QPART_WEIGHT] = golden_part(g, "gate_up_proj_blocks");
         m.part[QPART_SCALE] = golden_part(g, "gate_up_proj_scales");
@@ -281,7 +305,8 @@ static QMatrix golden_matrix(const Golden *g, const QPart *reference) {
     if (json_get(g->header, "data")) {
         QPart data = golden_part(g, "data");
         const uint64_t shape[2] = {m.n, m.k};
-        m.part[QPART_WEIGHT] = qpart_of(dtype_from_ggml(meta_uint(g, "ggml_type")), 2, shape, data.data, data.n_bytes);
+        m.part[QPART_WEIGHT] =
+            qpart_of(dtype_from_ggml(meta_uint(g, "ggml_type")), 2, shape, data.data, data.n_bytes);
     }
     return m;
 }
@@ -308,7 +333,8 @@ static void test_linear_formats(void **state) {
         golden_open(&g, path);
         QPart reference = golden_part(&g, "reference");
         /* A table of code values and grids are no matrices. */
-        if (reference.dtype != DTYPE_NONE && !json_get(g.header, "codes") && !meta_is(&g, "format", "E2M1")) {
+        if (reference.dtype != DTYPE_NONE && !json_get(g.header, "codes") &&
+            !meta_is(&g, "format", "E2M1")) {
             RigWeight w;
             rig_weight_open(&w, golden_matrix(&g, &reference));
             if (finite_weight(&w)) {
@@ -335,21 +361,33 @@ typedef struct ElemArg {
 
 static Val build_elem(ProgBuilder *b, Val x, uint32_t cols, const ElemArg *a) {
     switch (a->kind) {
-    case 0: return prog_act(b, x, (Act)a->fn, a->fn == ACT_SOFTCAP ? 3.0f : 0);
-    case 1: return prog_glu(b, prog_view(b, x, 0, cols / 2), prog_view(b, x, cols / 2, cols / 2), (Act)a->fn);
-    case 2: return prog_add(b, x, prog_scale(b, x, 0.3f), -1.7f);
-    case 3: return prog_mul(b, x, prog_view(b, x, 3, 1));
-    case 4: return prog_mul(b, x, prog_scale(b, x, 0.9f));
-    case 5: return prog_rms_norm(b, x, a->w, a->group, 1e-5f, 0);
-    case 6: return prog_rms_norm(b, x, a->w, a->group, 1e-6f, 1.0f);
-    case 7: return prog_layer_norm(b, x, a->w, a->b, a->group, 1e-5f, 0);
-    case 8: return prog_rms_norm(b, x, W_NONE, a->group, 1e-5f, 0);
-    default: return prog_select(b, prog_scale(b, x, 2.0f));
+    case 0:
+        return prog_act(b, x, (Act)a->fn, a->fn == ACT_SOFTCAP ? 3.0f : 0);
+    case 1:
+        return prog_glu(b, prog_view(b, x, 0, cols / 2), prog_view(b, x, cols / 2, cols / 2),
+                        (Act)a->fn);
+    case 2:
+        return prog_add(b, x, prog_scale(b, x, 0.3f), -1.7f);
+    case 3:
+        return prog_mul(b, x, prog_view(b, x, 3, 1));
+    case 4:
+        return prog_mul(b, x, prog_scale(b, x, 0.9f));
+    case 5:
+        return prog_rms_norm(b, x, a->w, a->group, 1e-5f, 0);
+    case 6:
+        return prog_rms_norm(b, x, a->w, a->group, 1e-6f, 1.0f);
+    case 7:
+        return prog_layer_norm(b, x, a->w, a->b, a->group, 1e-5f, 0);
+    case 8:
+        return prog_rms_norm(b, x, W_NONE, a->group, 1e-5f, 0);
+    default:
+        return prog_select(b, prog_scale(b, x, 2.0f));
     }
 }
 
 static void check_elem(const ElemArg *arg, uint32_t cols, double limit) {
-    float *x = rig_matrix(9, (size_t)N_ROWS * cols), *ws = rig_matrix(10, cols), *bs = rig_matrix(11, cols);
+    float *x = rig_matrix(9, (size_t)N_ROWS * cols), *ws = rig_matrix(10, cols),
+          *bs = rig_matrix(11, cols);
     for (size_t i = 0; i < (size_t)N_ROWS * cols; i++) x[i] *= i % 7 == 0 ? 20 : 3;
     uint32_t w_cols = arg->group && arg->group < cols && arg->fn == 0 ? arg->group : cols;
     RigWeight w, b;
@@ -371,9 +409,10 @@ static void check_elem(const ElemArg *arg, uint32_t cols, double limit) {
         o = options(ISAS[i], 1);
         run_all(&c, &o, N_ROWS, got);
         for (size_t j = 0; j < n; j++)
-            if (!(fabs((double)got[j] - (double)want[j]) <= limit * fmax(fabs((double)want[j]), 0.5)))
-                fail_msg("op %d fn %d, %s, %u columns: element %zu is %.9g, %.9g is right", a.kind, a.fn, ISAS[i], cols, j,
-                         (double)got[j], (double)want[j]);
+            if (!(fabs((double)got[j] - (double)want[j]) <=
+                  limit * fmax(fabs((double)want[j]), 0.5)))
+                fail_msg("op %d fn %d, %s, %u columns: element %zu is %.9g, %.9g is right", a.kind,
+                         a.fn, ISAS[i], cols, j, (double)got[j], (double)want[j]);
         if (a.kind != 9) check_same_rows(&c, "row-wise op", ISAS[i], got, out_cols);
     }
     case_close(&c);
@@ -399,14 +438,15 @@ static void test_elementwise(void **state) {
         for (int kind = 5; kind < 9; kind++) {
             check_elem(&(ElemArg){.kind = kind, .group = COLS[i]}, COLS[i], 2e-6);
             if (COLS[i] % 8 == 0) check_elem(&(ElemArg){.kind = kind, .group = 8}, COLS[i], 2e-6);
-            if (COLS[i] % 8 == 0) check_elem(&(ElemArg){.kind = kind, .group = 8, .fn = 1}, COLS[i], 2e-6);
+            if (COLS[i] % 8 == 0)
+                check_elem(&(ElemArg){.kind = kind, .group = 8, .fn = 1}, COLS[i], 2e-6);
         }
     }
 }
 
 /* ---- rope and attention, against ref ---- */
 
-typedef struct AttnCase { 
+typedef struct AttnCase {
     uint32_t heads, kv_heads, dim, v_dim, window;
     float softcap;
     bool sinks, interleaved;
@@ -416,7 +456,9 @@ typedef struct AttnCase {
 
 enum { CTX = 1100, SHORT = 150, PAGES = (CTX + 63) / 64, N_TEST_SEQS = 3 };
 
-static uint32_t scattered(uint32_t seq, uint32_t page) { return (seq * PAGES + page) * 37 % (N_TEST_SEQS * PAGES); }
+static uint32_t scattered(uint32_t seq, uint32_t page) {
+    return (seq * PAGES + page) * 37 % (N_TEST_SEQS * PAGES);
+}
 static uint32_t in_order(uint32_t seq, uint32_t page) { return seq * PAGES + page; }
 
 static void attn_program(Case *c, const AttnCase *a, const float *x, const RigWeight *sinks) {
@@ -426,20 +468,31 @@ static void attn_program(Case *c, const AttnCase *a, const float *x, const RigWe
     uint32_t rot = a->dim >= 32 ? a->dim / 2 : a->dim;
     RopeSpec spec = {.kind = ROPE_PLAIN, .rot_dim = rot, .freq_dim = rot, .theta = 10000};
     uint32_t rope = prog_rope_spec(c->b, spec);
-    PlaneId pk = prog_plane(c->b, (ProgPlane){.heads = a->kv_heads, .head_cols = a->dim, .use = PLANE_KEY, .window = a->window});
-    PlaneId pv = prog_plane(c->b, (ProgPlane){.heads = a->kv_heads, .head_cols = a->v_dim, .use = PLANE_VALUE, .window = a->window});
-    Val xq = prog_rope(c->b, prog_view(c->b, in, 0, q), rope, a->heads, a->dim, a->dim - rot, a->interleaved);
-    Val xk = prog_rope(c->b, prog_view(c->b, in, q, k), rope, a->kv_heads, a->dim, 0, a->interleaved);
+    PlaneId pk = prog_plane(c->b, (ProgPlane){.heads = a->kv_heads,
+                                              .head_cols = a->dim,
+                                              .use = PLANE_KEY,
+                                              .window = a->window});
+    PlaneId pv = prog_plane(c->b, (ProgPlane){.heads = a->kv_heads,
+                                              .head_cols = a->v_dim,
+                                              .use = PLANE_VALUE,
+                                              .window = a->window});
+    Val xq = prog_rope(c->b, prog_view(c->b, in, 0, q), rope, a->heads, a->dim, a->dim - rot,
+                       a->interleaved);
+    Val xk =
+        prog_rope(c->b, prog_view(c->b, in, q, k), rope, a->kv_heads, a->dim, 0, a->interleaved);
     prog_kv_write(c->b, xk, pk);
     prog_kv_write(c->b, prog_view(c->b, in, q + k, v), pv);
-    OpAttn p = {a->heads, a->kv_heads, a->dim, a->v_dim, a->window, 1.7f / sqrtf((float)a->dim), a->softcap};
+    OpAttn p = {a->heads,  a->kv_heads, a->dim, a->v_dim, a->window, 1.7f / sqrtf((float)a->dim),
+                a->softcap};
     case_end(c, prog_attn(c->b, xq, pk, pv, sw, p));
 }
 
-/* Feeds the sequences in steps of at most `chunk` rows each, collects all rows: out[seq][row][cols]. Token ids: the table
- * row of sequence s, position i is s * ctx + i, so steps are one sequence each unless `together`. */
-static void attn_feed(const Case *c, const RigOptions *o, const uint32_t *lengths, uint32_t chunk, bool together,
-                      uint32_t (*page_of)(uint32_t, uint32_t), uint32_t cols, uint32_t ctx, float *out) {
+/* Feeds the sequences in steps of at most `chunk` rows each, collects all rows:
+ * out[seq][row][cols]. Token ids: the table row of sequence s, position i is s * ctx + i, so steps
+ * are one sequence each unless `together`. */
+static void attn_feed(const Case *c, const RigOptions *o, const uint32_t *lengths, uint32_t chunk,
+                      bool together, uint32_t (*page_of)(uint32_t, uint32_t), uint32_t cols,
+                      uint32_t ctx, float *out) {
     Rig r;
     rig_open(&r, o, c->program, c->sources);
     float *part = mem_alloc((size_t)N_TEST_SEQS * ctx * cols * sizeof *part);
@@ -458,15 +511,16 @@ static void attn_feed(const Case *c, const RigOptions *o, const uint32_t *length
         Step *step = rig_step(seqs, n, 0, PAGES, NULL);
         for (uint32_t i = 0; i < n; i++) {
             const StepSeq *q = &step_seqs(step)[i];
-            for (uint32_t p = 0; p < q->n_pages; p++) step_pages(step)[q->first_page + p] = page_of(which[i], p);
+            for (uint32_t p = 0; p < q->n_pages; p++)
+                step_pages(step)[q->first_page + p] = page_of(which[i], p);
             for (uint32_t k = 0; k < q->n_rows; k++)
                 step_rows(step)[q->first_row + k].source = which[i] * ctx + done[which[i]] + k;
         }
         rig_run(&r, step, part);
         for (uint32_t i = 0; i < n; i++) {
             const StepSeq *q = &step_seqs(step)[i];
-            memcpy(out + ((size_t)which[i] * ctx + done[which[i]]) * cols, part + (size_t)q->first_row * cols,
-                   (size_t)q->n_rows * cols * sizeof *out);
+            memcpy(out + ((size_t)which[i] * ctx + done[which[i]]) * cols,
+                   part + (size_t)q->first_row * cols, (size_t)q->n_rows * cols * sizeof *out);
             done[which[i]] += q->n_rows;
             more = true;
         }
@@ -479,7 +533,8 @@ static void attn_feed(const Case *c, const RigOptions *o, const uint32_t *length
 static void check_attn(const AttnCase *a) {
     const uint32_t ctx = a->ctx;
     const bool long_context = ctx > 512;
-    uint32_t in_cols = a->heads * a->dim + a->kv_heads * (a->dim + a->v_dim), cols = a->heads * a->v_dim;
+    uint32_t in_cols = a->heads * a->dim + a->kv_heads * (a->dim + a->v_dim),
+             cols = a->heads * a->v_dim;
     const uint32_t lengths[N_TEST_SEQS] = {ctx, 65, 13};
     float *x = rig_matrix(21, (size_t)N_TEST_SEQS * ctx * in_cols), *s = rig_matrix(22, a->heads);
     RigWeight sinks;
@@ -496,15 +551,21 @@ static void check_attn(const AttnCase *a) {
         o.threads = 1;
         attn_feed(&c, &o, lengths, ctx, true, in_order, cols, ctx, got);
         for (size_t j = 0; j < bytes / 4; j++)
-            if (!(fabs((double)got[j] - (double)want[j]) <= (a->kv == PLANE_Q4_0 ? 0.1 : a->kv == PLANE_Q8_0 ? 8e-3 : a->kv == PLANE_BF16 ? 8e-3 : 2e-3) * 0.5))
-                fail_msg("attention %u/%u heads of %u, %s, %s: element %zu is %.9g, %.9g is right", a->heads, a->kv_heads,
-                         a->dim, planetype_name(a->kv), ISAS[i], j, (double)got[j], (double)want[j]);
+            if (!(fabs((double)got[j] - (double)want[j]) <= (a->kv == PLANE_Q4_0   ? 0.1
+                                                             : a->kv == PLANE_Q8_0 ? 8e-3
+                                                             : a->kv == PLANE_BF16 ? 8e-3
+                                                                                   : 2e-3) *
+                                                                0.5))
+                fail_msg("attention %u/%u heads of %u, %s, %s: element %zu is %.9g, %.9g is right",
+                         a->heads, a->kv_heads, a->dim, planetype_name(a->kv), ISAS[i], j,
+                         (double)got[j], (double)want[j]);
         static const uint32_t CHUNKS[] = {7, 64, 100, 1};
         for (int k = 0; k < (i == 0 ? 4 : 2); k++) {
             for (o.threads = 1; o.threads <= 3; o.threads++) {
                 if (CHUNKS[k] == 1 && long_context && o.threads == 2) continue;
                 memset(again, 0, bytes);
-                attn_feed(&c, &o, lengths, CHUNKS[k], k % 2 == 0, k % 2 ? scattered : in_order, cols, ctx, again);
+                attn_feed(&c, &o, lengths, CHUNKS[k], k % 2 == 0, k % 2 ? scattered : in_order,
+                          cols, ctx, again);
                 same_bytes("attention in pieces", ISAS[i], again, got, bytes / 4);
             }
         }
@@ -521,10 +582,14 @@ static void check_attn(const AttnCase *a) {
 static void test_attn_shapes(void **state) {
     (void)state;
     static const AttnCase CASES[] = {
-        {9, 3, 64, 64, 0, 0, false, false, PLANE_F16, SHORT},  {4, 4, 16, 16, 0, 0, false, true, PLANE_F32, SHORT},
-        {8, 1, 24, 40, 0, 0, true, false, PLANE_F16, SHORT},   {6, 2, 80, 80, 33, 0, false, false, PLANE_BF16, SHORT},
-        {2, 1, 128, 128, 0, 30, false, false, PLANE_F16, SHORT}, {4, 2, 32, 32, 0, 0, true, false, PLANE_Q8_0, SHORT},
-        {4, 2, 48, 48, 0, 0, false, false, PLANE_Q4_0, SHORT}, {3, 1, 7 * 2, 9, 70, 5, true, false, PLANE_Q8_0, SHORT},
+        {9, 3, 64, 64, 0, 0, false, false, PLANE_F16, SHORT},
+        {4, 4, 16, 16, 0, 0, false, true, PLANE_F32, SHORT},
+        {8, 1, 24, 40, 0, 0, true, false, PLANE_F16, SHORT},
+        {6, 2, 80, 80, 33, 0, false, false, PLANE_BF16, SHORT},
+        {2, 1, 128, 128, 0, 30, false, false, PLANE_F16, SHORT},
+        {4, 2, 32, 32, 0, 0, true, false, PLANE_Q8_0, SHORT},
+        {4, 2, 48, 48, 0, 0, false, false, PLANE_Q4_0, SHORT},
+        {3, 1, 7 * 2, 9, 70, 5, true, false, PLANE_Q8_0, SHORT},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) check_attn(&CASES[i]);
 }
@@ -538,8 +603,9 @@ static void test_attn_long(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); /* "*attn*" */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elementwise),  cmocka_unit_test(test_linear_rows), cmocka_unit_test(test_linear_mlx),
-        cmocka_unit_test(test_linear_formats), cmocka_unit_test(test_attn_shapes), cmocka_unit_test(test_attn_long),
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_linear_rows),
+        cmocka_unit_test(test_linear_mlx),  cmocka_unit_test(test_linear_formats),
+        cmocka_unit_test(test_attn_shapes), cmocka_unit_test(test_attn_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* cpu_rig.inc.h: for tests and benchmarks of the cpu backend: weights from memory, small programs, steps with pages in any
- * order, and one call that runs a program on a backend. Include after cmocka.h (it reports by fail_msg). */
+/* cpu_rig.inc.h: for tests and benchmarks of the cpu backend: weights from memory, small programs,
+ * steps with pages in any order, and one call that runs a program on a backend. Include after
+ * cmocka.h (it reports by fail_msg). */
 #ifndef MLXCEL_BACKEND_CPU_CPU_RIG_INC_H
 #define MLXCEL_BACKEND_CPU_CPU_RIG_INC_H
 
@@ -15,7 +16,8 @@
 
 /* ---- numbers ---- */
 
-static RIG_UNUSED float rig_random(uint64_t seed, uint64_t i) { /* -1..1, denser in the middle (splitmix64) */
+static RIG_UNUSED float rig_random(uint64_t seed,
+                                   uint64_t i) { /* -1..1, denser in the middle (splitmix64) */
     uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u + seed * 0xd1342543de82ef95u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -40,9 +42,11 @@ typedef struct RigWeight {
     void *owned[3];
 } RigWeight;
 
-static RIG_UNUSED bool rig_fetch(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err) {
+static RIG_UNUSED bool rig_fetch(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes,
+                                 void *out, Err *err) {
     const QPart *p = &((const RigWeight *)ctx)->m.part[part];
-    if (from > p->n_bytes || n_bytes > p->n_bytes - from) return err_set(err, ERR_INTERNAL, "outside the part");
+    if (from > p->n_bytes || n_bytes > p->n_bytes - from)
+        return err_set(err, ERR_INTERNAL, "outside the part");
     memcpy(out, p->data + from, n_bytes);
     return true;
 }
@@ -51,8 +55,13 @@ static RIG_UNUSED void rig_weight_open(RigWeight *w, QMatrix m) {
     Err err = {0};
     *w = (RigWeight){.m = m};
     if (!wform_init(&w->form, &w->m, &w->arena, &err)) fail_msg("%s", err.msg);
-    w->source = (WeightSource){.n = (uint32_t)w->form.n, .k = (uint32_t)w->form.k, .m = w->m, .form = &w->form,
-                               .fetch = rig_fetch, .ctx = w, .name = "w"};
+    w->source = (WeightSource){.n = (uint32_t)w->form.n,
+                               .k = (uint32_t)w->form.k,
+                               .m = w->m,
+                               .form = &w->form,
+                               .fetch = rig_fetch,
+                               .ctx = w,
+                               .name = "w"};
     for (int i = 0; i < QPART_COUNT; i++)
         if (i != QPART_G_IDX) w->source.m.part[i].data = NULL;
 }
@@ -63,7 +72,8 @@ static RIG_UNUSED void rig_weight_close(RigWeight *w) {
 }
 
 /* Encodes values [n, k] as rows of a plain or GGUF type. */
-static RIG_UNUSED void rig_weight_rows(RigWeight *w, DType t, const float *values, uint64_t n, uint64_t k) {
+static RIG_UNUSED void rig_weight_rows(RigWeight *w, DType t, const float *values, uint64_t n,
+                                       uint64_t k) {
     Err err = {0};
     uint64_t bytes;
     const uint64_t shape[2] = {n, k};
@@ -76,8 +86,8 @@ static RIG_UNUSED void rig_weight_rows(RigWeight *w, DType t, const float *value
     w->owned[0] = data;
 }
 
-static RIG_UNUSED void rig_weight_mlx(RigWeight *w, unsigned bits, unsigned group, DType scale, const float *values, uint64_t n,
-                                      uint64_t k) {
+static RIG_UNUSED void rig_weight_mlx(RigWeight *w, unsigned bits, unsigned group, DType scale,
+                                      const float *values, uint64_t n, uint64_t k) {
     Err err = {0};
     EncodeMlx e = {QFORMAT_MLX_AFFINE, bits, group, scale};
     uint64_t b[3];
@@ -109,8 +119,10 @@ typedef struct RigSeq {
     uint32_t n_past, n_rows; /* rows take slots n_past .. n_past + n_rows - 1 */
 } RigSeq;
 
-/* Causal rows of some sequences; token ids count up from `token`; page p of sequence s is page_of(s, p). */
-static RIG_UNUSED Step *rig_step(const RigSeq *seqs, uint32_t n_seqs, uint32_t token, uint32_t pages_per_seq,
+/* Causal rows of some sequences; token ids count up from `token`; page p of sequence s is
+ * page_of(s, p). */
+static RIG_UNUSED Step *rig_step(const RigSeq *seqs, uint32_t n_seqs, uint32_t token,
+                                 uint32_t pages_per_seq,
                                  uint32_t (*page_of)(uint32_t seq, uint32_t page)) {
     uint32_t n_rows = 0;
     for (uint32_t s = 0; s < n_seqs; s++) n_rows += seqs[s].n_rows;
@@ -121,11 +133,16 @@ static RIG_UNUSED Step *rig_step(const RigSeq *seqs, uint32_t n_seqs, uint32_t t
         StepSeq *q = &step_seqs(step)[s];
         *q = (StepSeq){.first_row = r, .n_rows = seqs[s].n_rows, .first_page = s * pages_per_seq};
         q->n_pages = (seqs[s].n_past + seqs[s].n_rows + PAGE_TOKENS - 1) / PAGE_TOKENS;
-        for (uint32_t p = 0; p < q->n_pages; p++) step_pages(step)[q->first_page + p] = page_of ? page_of(s, p) : p;
+        for (uint32_t p = 0; p < q->n_pages; p++)
+            step_pages(step)[q->first_page + p] = page_of ? page_of(s, p) : p;
         for (uint32_t i = 0; i < seqs[s].n_rows; i++, r++) {
             uint32_t slot = seqs[s].n_past + i;
-            step_rows(step)[r] = (StepRow){.seq = s, .slot = slot, .pos = {(int32_t)slot}, .hi = slot + 1,
-                                           .source = token + r, .adapter = STEP_NO_ADAPTER};
+            step_rows(step)[r] = (StepRow){.seq = s,
+                                           .slot = slot,
+                                           .pos = {(int32_t)slot},
+                                           .hi = slot + 1,
+                                           .source = token + r,
+                                           .adapter = STEP_NO_ADAPTER};
             step_out_rows(step)[r] = r;
         }
     }
@@ -150,22 +167,28 @@ typedef struct RigOptions {
 } RigOptions;
 
 /* sources[i] belongs to weight i of the program. */
-static RIG_UNUSED void rig_open(Rig *r, const RigOptions *o, const Program *p, const WeightSource *const *sources) {
+static RIG_UNUSED void rig_open(Rig *r, const RigOptions *o, const Program *p,
+                                const WeightSource *const *sources) {
     Err err = {0};
     BackendOptions opt = {.n_threads = o->threads, .isa = o->isa};
     *r = (Rig){.program = p};
     if (!backend_open(o->backend, &opt, &r->be, &err)) fail_msg("%s", err.msg);
     for (uint32_t i = 0; i < p->n_weights; i++)
-        if (!r->be->api->weight_load(r->be, p->weights[i].kind, sources[i], 1, &r->weights[i], &err)) fail_msg("%s", err.msg);
-    if (!r->be->api->planes_new(r->be, p, o->kv, o->kv, o->n_pages, &r->planes, &err)) fail_msg("%s", err.msg);
-    if (!r->be->api->exec_new(r->be, p, r->weights, r->planes, o->max_rows, o->max_rows, &r->exec, &err))
+        if (!r->be->api->weight_load(r->be, p->weights[i].kind, sources[i], 1, &r->weights[i],
+                                     &err))
+            fail_msg("%s", err.msg);
+    if (!r->be->api->planes_new(r->be, p, o->kv, o->kv, o->n_pages, &r->planes, &err))
+        fail_msg("%s", err.msg);
+    if (!r->be->api->exec_new(r->be, p, r->weights, r->planes, o->max_rows, o->max_rows, &r->exec,
+                              &err))
         fail_msg("%s", err.msg);
 }
 
 static RIG_UNUSED void rig_close(Rig *r) {
     r->be->api->exec_free(r->exec);
     r->be->api->planes_free(r->be, r->planes);
-    for (uint32_t i = 0; i < r->program->n_weights; i++) r->be->api->weight_free(r->be, r->weights[i]);
+    for (uint32_t i = 0; i < r->program->n_weights; i++)
+        r->be->api->weight_free(r->be, r->weights[i]);
     r->be->api->close(r->be);
 }
 

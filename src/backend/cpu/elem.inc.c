@@ -1,5 +1,6 @@
-/* The row-wise ops: norms, rope, elementwise functions. Elements are independent, or a row (or column group) is reduced by
- * one thread in fixed blocks of 64 columns, so the split over threads changes nothing. Outputs may lie over inputs. */
+/* The row-wise ops: norms, rope, elementwise functions. Elements are independent, or a row (or
+ * column group) is reduced by one thread in fixed blocks of 64 columns, so the split over threads
+ * changes nothing. Outputs may lie over inputs. */
 #include <math.h>
 
 #include "backend/cpu/cpu_ops.h"
@@ -30,7 +31,9 @@ static bool pieces_next(Pieces *p) {
 }
 
 /* Each vector of a piece: c its column, n its lanes. */
-#define EACH_VECTOR(p) for (uint32_t c = (p).c0, n = 16; c < (p).c1 && (n = (p).c1 - c < 16 ? (p).c1 - c : 16); c += 16)
+#define EACH_VECTOR(p)                                                                             \
+    for (uint32_t c = (p).c0, n = 16; c < (p).c1 && (n = (p).c1 - c < 16 ? (p).c1 - c : 16);       \
+         c += 16)
 #define ROW_OF(m, r) ((m).p + (size_t)(r) * (m).stride)
 #define EACH_PIECE(out) for (Pieces p = pieces_of(out, i_thread, n_threads); pieces_next(&p);)
 
@@ -38,36 +41,39 @@ void ISA(op_add)(const HostExec *ex, const Op *op, int i_thread, int n_threads) 
     Mat a = host_mat(ex, op->in[0]), b = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
     vf scale = vf_set1(op->p.scale);
     EACH_PIECE(out)
-        EACH_VECTOR(p) {
-            vf va = vf_load_n(ROW_OF(a, p.row) + c, (int)n), vb = vf_load_n(ROW_OF(b, p.row) + c, (int)n);
-            vf_store_n(ROW_OF(out, p.row) + c, vf_fma(vb, scale, va), (int)n);
-        }
+    EACH_VECTOR(p) {
+        vf va = vf_load_n(ROW_OF(a, p.row) + c, (int)n),
+           vb = vf_load_n(ROW_OF(b, p.row) + c, (int)n);
+        vf_store_n(ROW_OF(out, p.row) + c, vf_fma(vb, scale, va), (int)n);
+    }
 }
 
 void ISA(op_mul)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), b = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
     EACH_PIECE(out)
-        EACH_VECTOR(p) {
-            vf vb = b.cols == 1 ? vf_set1(*ROW_OF(b, p.row)) : vf_load_n(ROW_OF(b, p.row) + c, (int)n);
-            vf_store_n(ROW_OF(out, p.row) + c, vf_mul(vf_load_n(ROW_OF(a, p.row) + c, (int)n), vb), (int)n);
-        }
+    EACH_VECTOR(p) {
+        vf vb = b.cols == 1 ? vf_set1(*ROW_OF(b, p.row)) : vf_load_n(ROW_OF(b, p.row) + c, (int)n);
+        vf_store_n(ROW_OF(out, p.row) + c, vf_mul(vf_load_n(ROW_OF(a, p.row) + c, (int)n), vb),
+                   (int)n);
+    }
 }
 
 void ISA(op_scale)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     vf scale = vf_set1(op->p.scale);
     EACH_PIECE(out)
-        EACH_VECTOR(p)
-            vf_store_n(ROW_OF(out, p.row) + c, vf_mul(vf_load_n(ROW_OF(a, p.row) + c, (int)n), scale), (int)n);
+    EACH_VECTOR(p)
+    vf_store_n(ROW_OF(out, p.row) + c, vf_mul(vf_load_n(ROW_OF(a, p.row) + c, (int)n), scale),
+               (int)n);
 }
 
 void ISA(op_act)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     EACH_PIECE(out)
-        EACH_VECTOR(p) {
-            vf v = vf_act(op->p.act.fn, op->p.act.param, vf_load_n(ROW_OF(a, p.row) + c, (int)n));
-            vf_store_n(ROW_OF(out, p.row) + c, v, (int)n);
-        }
+    EACH_VECTOR(p) {
+        vf v = vf_act(op->p.act.fn, op->p.act.param, vf_load_n(ROW_OF(a, p.row) + c, (int)n));
+        vf_store_n(ROW_OF(out, p.row) + c, v, (int)n);
+    }
 }
 
 void ISA(cpu_act)(int act, float param, const float *x, float *out, size_t n) {
@@ -80,22 +86,25 @@ void ISA(cpu_act)(int act, float param, const float *x, float *out, size_t n) {
 void ISA(op_glu)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat g = host_mat(ex, op->in[0]), u = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
     EACH_PIECE(out)
-        EACH_VECTOR(p) {
-            vf v = vf_act(op->p.act.fn, op->p.act.param, vf_load_n(ROW_OF(g, p.row) + c, (int)n));
-            vf_store_n(ROW_OF(out, p.row) + c, vf_mul(v, vf_load_n(ROW_OF(u, p.row) + c, (int)n)), (int)n);
-        }
+    EACH_VECTOR(p) {
+        vf v = vf_act(op->p.act.fn, op->p.act.param, vf_load_n(ROW_OF(g, p.row) + c, (int)n));
+        vf_store_n(ROW_OF(out, p.row) + c, vf_mul(v, vf_load_n(ROW_OF(u, p.row) + c, (int)n)),
+                   (int)n);
+    }
 }
 
 void ISA(op_select)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     const uint32_t *wanted = step_out_rows(ex->step);
     EACH_PIECE(out)
-        memcpy(ROW_OF(out, p.row) + p.c0, ROW_OF(x, wanted[p.row]) + p.c0, (p.c1 - p.c0) * sizeof(float));
+    memcpy(ROW_OF(out, p.row) + p.c0, ROW_OF(x, wanted[p.row]) + p.c0,
+           (p.c1 - p.c0) * sizeof(float));
 }
 
 /* ---- norms ---- */
 
-/* sum of (x - mean)^power, power 1 or 2, over n columns: four running vectors, blocks of 64 columns. */
+/* sum of (x - mean)^power, power 1 or 2, over n columns: four running vectors, blocks of 64
+ * columns. */
 INLINE float norm_sum(const float *x, uint32_t n, float mean, const int power) {
     vf s[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};
     vf m = vf_set1(mean);
@@ -201,16 +210,19 @@ void ISA(op_rope_angles)(const HostExec *ex, const Op *op, int i_thread, int n_t
     }
 }
 
-INLINE void rotate_halves(const float *in, float *o, const float *cs, const float *sn, uint32_t half) {
+INLINE void rotate_halves(const float *in, float *o, const float *cs, const float *sn,
+                          uint32_t half) {
     for (uint32_t i = 0; i < half; i += 16) {
         int n = half - i < 16 ? (int)(half - i) : 16;
-        vf a = vf_load_n(in + i, n), b = vf_load_n(in + half + i, n), c = vf_load_n(cs + i, n), s = vf_load_n(sn + i, n);
+        vf a = vf_load_n(in + i, n), b = vf_load_n(in + half + i, n), c = vf_load_n(cs + i, n),
+           s = vf_load_n(sn + i, n);
         vf_store_n(o + i, vf_fnma(b, s, vf_mul(a, c)), n);
         vf_store_n(o + half + i, vf_fma(a, s, vf_mul(b, c)), n);
     }
 }
 
-static void rotate_pairs(const float *in, float *o, const float *cs, const float *sn, uint32_t half) {
+static void rotate_pairs(const float *in, float *o, const float *cs, const float *sn,
+                         uint32_t half) {
     for (uint32_t i = 0; i < half; i++) {
         float a = in[2 * i], b = in[2 * i + 1];
         o[2 * i] = a * cs[i] - b * sn[i];

@@ -1,6 +1,7 @@
-/* Plain float weights: a tile of 32 outputs ([k][32]) times up to F_MAX_ROWS rows of f32 activations. One multiply-add chain
- * per output, in the order of k, for one row as for many. Two vectors of 16 outputs: with one, a single row waits for the
- * latency of its only chain. Rows are named scalars for the reason given in qtile.inc.c. */
+/* Plain float weights: a tile of 32 outputs ([k][32]) times up to F_MAX_ROWS rows of f32
+ * activations. One multiply-add chain per output, in the order of k, for one row as for many. Two
+ * vectors of 16 outputs: with one, a single row waits for the latency of its only chain. Rows are
+ * named scalars for the reason given in qtile.inc.c. */
 #include "backend/cpu/qkern.h"
 
 #if defined(Q_ALL_ROWS)
@@ -20,22 +21,23 @@ INLINE vf f_load(const unsigned char *p, const DType t, const int i) {
     return t == DTYPE_F16 ? vf_load_f16(h) : vf_load_bf16(h);
 }
 
-/* Row r is reached from one of four pointers, three rows apart: twelve would not fit the registers. */
+/* Row r is reached from one of four pointers, three rows apart: twelve would not fit the registers.
+ */
 #define F_DECLARE(r) vf a##r = vf_zero(), b##r = vf_zero();
-#define F_STEP(r)                                  \
-    if (r < R) {                                   \
-        vf v = vf_set1(x##r);                      \
-        a##r = vf_fma(wa, v, a##r);                \
-        b##r = vf_fma(wb, v, b##r);                \
+#define F_STEP(r)                                                                                  \
+    if (r < R) {                                                                                   \
+        vf v = vf_set1(x##r);                                                                      \
+        a##r = vf_fma(wa, v, a##r);                                                                \
+        b##r = vf_fma(wb, v, b##r);                                                                \
     }
-#define F_OUT(r)                                                            \
-    if (r < R) {                                                            \
-        if (args->add) {                                                    \
-            a##r = vf_add(a##r, vf_load_n(args->add, n0));                  \
-            b##r = vf_add(b##r, vf_load_n(args->add + 16, n1));             \
-        }                                                                   \
-        vf_store_n(args->out + r * args->out_stride, a##r, n0);             \
-        if (n1) vf_store_n(args->out + r * args->out_stride + 16, b##r, n1); \
+#define F_OUT(r)                                                                                   \
+    if (r < R) {                                                                                   \
+        if (args->add) {                                                                           \
+            a##r = vf_add(a##r, vf_load_n(args->add, n0));                                         \
+            b##r = vf_add(b##r, vf_load_n(args->add + 16, n1));                                    \
+        }                                                                                          \
+        vf_store_n(args->out + r * args->out_stride, a##r, n0);                                    \
+        if (n1) vf_store_n(args->out + r * args->out_stride + 16, b##r, n1);                       \
     }
 #define x0 p0[k]
 #define x1 p0[k + s]
@@ -52,7 +54,8 @@ INLINE vf f_load(const unsigned char *p, const DType t, const int i) {
 
 INLINE void float_tile(const FArgs *args, const int R, const DType t) {
     const size_t s = args->x_stride, step = FLOAT_TILE_ROWS * (t == DTYPE_F32 ? 4 : 2);
-    const float *p0 = args->x, *p1 = R > 3 ? p0 + 3 * s : p0, *p2 = R > 6 ? p0 + 6 * s : p0, *p3 = R > 9 ? p0 + 9 * s : p0;
+    const float *p0 = args->x, *p1 = R > 3 ? p0 + 3 * s : p0, *p2 = R > 6 ? p0 + 6 * s : p0,
+                *p3 = R > 9 ? p0 + 9 * s : p0;
     const unsigned char *w = args->tile;
     (void)p1, (void)p2, (void)p3;
     F_ROWS(F_DECLARE)
@@ -64,9 +67,9 @@ INLINE void float_tile(const FArgs *args, const int R, const DType t) {
     F_ROWS(F_OUT)
 }
 
-#define F_KERNEL(r)                                                                    \
-    static void float_f32_##r(const FArgs *a) { float_tile(a, r + 1, DTYPE_F32); }     \
-    static void float_f16_##r(const FArgs *a) { float_tile(a, r + 1, DTYPE_F16); }     \
+#define F_KERNEL(r)                                                                                \
+    static void float_f32_##r(const FArgs *a) { float_tile(a, r + 1, DTYPE_F32); }                 \
+    static void float_f16_##r(const FArgs *a) { float_tile(a, r + 1, DTYPE_F16); }                 \
     static void float_bf16_##r(const FArgs *a) { float_tile(a, r + 1, DTYPE_BF16); }
 #define F_ENTRY(r) {float_f32_##r, float_f16_##r, float_bf16_##r},
 F_ROWS(F_KERNEL)

@@ -22,7 +22,8 @@ static Place place_of(const KvShape *s, PlaneUse use, uint32_t t, uint32_t c) {
     return (Place){(size_t)t * s->pad_cols + c, 0};
 }
 
-static void store_codes(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t, const float *x) {
+static void store_codes(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t,
+                        const float *x) {
     float most = 0, top = s->type == PLANE_Q8_0 ? 127 : 7;
     for (uint32_t c = 0; c < s->cols; c++) most = fabsf(x[c]) > most ? fabsf(x[c]) : most;
     uint16_t d = fp_f32_to_f16(most / top);
@@ -35,7 +36,8 @@ static void store_codes(const KvShape *s, PlaneUse use, unsigned char *head, uin
         if (s->type == PLANE_Q8_0) {
             head[p.at] = (unsigned char)code;
         } else {
-            head[p.at] = (unsigned char)((head[p.at] & (15 << (4 - p.shift))) | (code + 8) << p.shift);
+            head[p.at] =
+                (unsigned char)((head[p.at] & (15 << (4 - p.shift))) | (code + 8) << p.shift);
         }
     }
 }
@@ -49,7 +51,8 @@ INLINE void put_halves(unsigned char *to, const uint16_t *h, uint32_t n, size_t 
     }
 }
 
-static void store_floats(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t, const float *x) {
+static void store_floats(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t,
+                         const float *x) {
     size_t step = use == PLANE_KEY ? PAGE_TOKENS : 1, at = place_of(s, use, t, 0).at;
     uint16_t h[16];
     for (uint32_t c = 0; c < s->cols; c += 16) {
@@ -77,7 +80,9 @@ void ISA(op_kv_write)(const HostExec *ex, const Op *op, int i_thread, int n_thre
     for (uint32_t r = from; r < to; r++) {
         const StepRow *row = &step_rows(ex->step)[r];
         const StepSeq *seq = &step_seqs(ex->step)[row->seq];
-        unsigned char *head = host_page(ex->planes, op->plane[0], step_pages(ex->step)[seq->first_page + row->slot / PAGE_TOKENS]);
+        unsigned char *head =
+            host_page(ex->planes, op->plane[0],
+                      step_pages(ex->step)[seq->first_page + row->slot / PAGE_TOKENS]);
         uint32_t t = row->slot % PAGE_TOKENS;
         for (uint32_t h = 0; h < pp->heads; h++, head += s.head_bytes) {
             const float *in = x.p + (size_t)r * x.stride + (size_t)h * s.cols;

@@ -1,6 +1,6 @@
-/* LINEAR on the CPU: activations to int8 once per distinct input, then tiles of outputs over blocks of rows. How tiles and
- * rows are dealt to threads and cut into blocks changes no bit: integer sums are exact and each output's float steps have
- * one order (qtile.inc.c). */
+/* LINEAR on the CPU: activations to int8 once per distinct input, then tiles of outputs over blocks
+ * of rows. How tiles and rows are dealt to threads and cut into blocks changes no bit: integer sums
+ * are exact and each output's float steps have one order (qtile.inc.c). */
 #include <float.h>
 
 #include "backend/cpu/cpu_aux.h"
@@ -20,7 +20,8 @@ INLINE vf load_cols(const float *x, const uint32_t *perm, uint32_t k, uint32_t n
     return vf_load(t);
 }
 
-/* Largest magnitude of 32 values; NaN if one is: magnitudes compare as integers, and NaN is above infinity. */
+/* Largest magnitude of 32 values; NaN if one is: magnitudes compare as integers, and NaN is above
+ * infinity. */
 INLINE float abs_max(vf a, vf b) {
     int32_t m[16], most = 0;
     vi ia = vf_as_vi(vf_abs(a)), ib = vf_as_vi(vf_abs(b));
@@ -39,14 +40,15 @@ static void put_corr(void *corr, size_t at, const QActsKey *key, int32_t sum, fl
 }
 
 /* Codes of unit u of code row r in a block that begins at code row r0 and has n_rows of them. */
-static void put_unit(const QActs *a, const QActsKey *key, uint32_t r0, uint32_t r, uint32_t n_rows, uint32_t u, vi q0, vi q1,
-                     float scale) {
+static void put_unit(const QActs *a, const QActsKey *key, uint32_t r0, uint32_t r, uint32_t n_rows,
+                     uint32_t u, vi q0, vi q1, float scale) {
     int8_t *codes = a->codes + (size_t)r0 * a->n_units * UNIT_COLS + 4 * r;
     char *corr = (char *)a->corr + ((size_t)r0 * a->n_corr + r) * 4;
     int8_t b[UNIT_COLS];
     vi_store_i8(b, q0);
     vi_store_i8(b + 16, q1);
-    for (int q = 0; q < 8; q++) memcpy(codes + ((size_t)u * 8 + (size_t)q) * n_rows * 4, b + 4 * q, 4);
+    for (int q = 0; q < 8; q++)
+        memcpy(codes + ((size_t)u * 8 + (size_t)q) * n_rows * 4, b + 4 * q, 4);
     a->scale[(size_t)r0 * a->n_units + r + (size_t)u * n_rows] = scale;
     if (key->halves) {
         put_corr(corr, (size_t)2 * u * n_rows, key, vi_hsum(q0), scale);
@@ -56,23 +58,28 @@ static void put_unit(const QActs *a, const QActsKey *key, uint32_t r0, uint32_t 
     }
 }
 
-/* What rounding to q left of x * inv, in steps of lo: the difference is exact, both being near each other. */
+/* What rounding to q left of x * inv, in steps of lo: the difference is exact, both being near each
+ * other. */
 INLINE vi lo_part(vf scaled, vi q) {
     return vf_to_vi(vf_mul(vf_sub(scaled, vi_to_vf(q)), vf_set1((float)ACT_LO_STEPS)));
 }
 
-/* Activation row x to its code row r (precise: rows r and r + 1) of a block of n_rows code rows at r0. */
-static void quantize_row(const QActs *a, const QActsKey *key, const float *x, uint32_t n_cols, uint32_t r0, uint32_t r,
-                         uint32_t n_rows) {
+/* Activation row x to its code row r (precise: rows r and r + 1) of a block of n_rows code rows at
+ * r0. */
+static void quantize_row(const QActs *a, const QActsKey *key, const float *x, uint32_t n_cols,
+                         uint32_t r0, uint32_t r, uint32_t n_rows) {
     for (uint32_t u = 0; u < a->n_units; u++) {
-        vf x0 = load_cols(x, key->perm, u * UNIT_COLS, n_cols), x1 = load_cols(x, key->perm, u * UNIT_COLS + 16, n_cols);
+        vf x0 = load_cols(x, key->perm, u * UNIT_COLS, n_cols),
+           x1 = load_cols(x, key->perm, u * UNIT_COLS + 16, n_cols);
         float most = abs_max(x0, x1), scale = most / 127.0f, inv = most == 0 ? 0 : 127.0f / most;
-        if (!(inv <= FLT_MAX)) inv = 0; /* all values so small that the quotient overflows: they count as zeros */
+        if (!(inv <= FLT_MAX))
+            inv = 0; /* all values so small that the quotient overflows: they count as zeros */
         vf s0 = vf_mul(x0, vf_set1(inv)), s1 = vf_mul(x1, vf_set1(inv));
         vi q0 = vf_to_vi(s0), q1 = vf_to_vi(s1);
         put_unit(a, key, r0, r, n_rows, u, q0, q1, scale);
         if (key->precise)
-            put_unit(a, key, r0, r + 1, n_rows, u, lo_part(s0, q0), lo_part(s1, q1), scale / (float)ACT_LO_STEPS);
+            put_unit(a, key, r0, r + 1, n_rows, u, lo_part(s0, q0), lo_part(s1, q1),
+                     scale / (float)ACT_LO_STEPS);
     }
 }
 
@@ -88,16 +95,24 @@ static void quantize_rows(const QActs *a, const QActsKey *key, Mat x, uint32_t f
 }
 
 static bool same_key(const QActsKey *a, const QActsKey *b) {
-    return a->valid && a->val == b->val && a->offset == b->offset && a->zero == b->zero && a->halves == b->halves &&
-           a->precise == b->precise && a->perm == b->perm;
+    return a->valid && a->val == b->val && a->offset == b->offset && a->zero == b->zero &&
+           a->halves == b->halves && a->precise == b->precise && a->perm == b->perm;
 }
 
-/* The input as this matrix wants it. Small steps: every thread for itself. Large ones: shared, between barriers. */
-static QActs acts_for(const HostExec *ex, AuxThread *t, const PackedMat *m, const Op *op, Mat x, int i_thread, int n_threads) {
-    QActsKey key = {.val = op->in[0], .offset = m->offset, .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
-                    .halves = !m->in_stream && m->units_per_group == 0, .precise = op->p.linear.precise, .perm = m->perm,
+/* The input as this matrix wants it. Small steps: every thread for itself. Large ones: shared,
+ * between barriers. */
+static QActs acts_for(const HostExec *ex, AuxThread *t, const PackedMat *m, const Op *op, Mat x,
+                      int i_thread, int n_threads) {
+    QActsKey key = {.val = op->in[0],
+                    .offset = m->offset,
+                    .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
+                    .halves = !m->in_stream && m->units_per_group == 0,
+                    .precise = op->p.linear.precise,
+                    .perm = m->perm,
                     .valid = true};
-    QActs a = {.n_units = m->n_units, .n_corr = m->n_units * (key.halves ? 2 : 1), .per_row = key.precise ? 2 : 1};
+    QActs a = {.n_units = m->n_units,
+               .n_corr = m->n_units * (key.halves ? 2 : 1),
+               .per_row = key.precise ? 2 : 1};
     a.n_rows = x.rows * a.per_row;
     size_t elements = (size_t)a.n_rows * m->n_units * UNIT_COLS;
     bool alone = elements <= ACT_PRIVATE_MAX;
@@ -140,7 +155,8 @@ INLINE vf widen_sub(const PackedMat *m, vi b) {
         v = vf_sel(vi_eq(b, vi_set1(255)), top, v);
         if (m->sub == WSUB_E8M0) return vf_mul(v, vf_set1(m->unit));
         /* 2^128 times one half is finite: the half goes in first. */
-        vf half = vf_sel(vi_eq(b, vi_set1(255)), vi_as_vf(vi_set1(0x7f000000)), vf_mul(v, vf_set1(0.5f)));
+        vf half =
+            vf_sel(vi_eq(b, vi_set1(255)), vi_as_vf(vi_set1(0x7f000000)), vf_mul(v, vf_set1(0.5f)));
         return vf_mul(half, vf_set1(2 * m->unit));
     }
     case WSUB_E4M3: {
@@ -150,7 +166,8 @@ INLINE vf widen_sub(const PackedMat *m, vi b) {
         for (int l = 0; l < 16; l++) f[l] = fp_e4m3_to_f32((uint8_t)i[l]);
         return vf_mul(vf_load(f), vf_set1(m->unit));
     }
-    default: return vf_mul(vi_to_vf(b), vf_set1(m->unit));
+    default:
+        return vf_mul(vi_to_vf(b), vf_set1(m->unit));
     }
 }
 
@@ -159,7 +176,8 @@ INLINE vi load_sub(const PackedMat *m, const unsigned char *p) {
     return vi_load_u8(p);
 }
 
-static void head_two_level(const PackedMat *m, const unsigned char *tile, float *scale, float *bias) {
+static void head_two_level(const PackedMat *m, const unsigned char *tile, float *scale,
+                           float *bias) {
     PackedHead h = packed_head(m);
     for (uint32_t g = 0; g < m->n_groups; g++, scale += TILE_ROWS, bias += TILE_ROWS) {
         size_t s = m->n_super ? (size_t)((uint64_t)g * m->group / m->super) * TILE_ROWS : 0;
@@ -173,20 +191,24 @@ static void head_two_level(const PackedMat *m, const unsigned char *tile, float 
         vf v = widen_sub(m, sub);
         vf_store(scale, m->n_super ? vf_mul(load_scale(tile + h.scale, m->scale_dtype, s), v) : v);
         if (m->offset == WOFFSET_BIAS)
-            vf_store(bias, vf_sub(vf_zero(), vf_mul(load_scale(tile + h.bias, m->scale_dtype, s), vi_to_vf(min))));
+            vf_store(bias, vf_sub(vf_zero(), vf_mul(load_scale(tile + h.bias, m->scale_dtype, s),
+                                                    vi_to_vf(min))));
     }
 }
 
-static void head_one_level(const PackedMat *m, const unsigned char *tile, float *scale, float *bias) {
+static void head_one_level(const PackedMat *m, const unsigned char *tile, float *scale,
+                           float *bias) {
     PackedHead h = packed_head(m);
     size_t n = (size_t)m->n_groups * TILE_ROWS;
     for (size_t i = 0; i < n; i += TILE_ROWS) {
         vf_store(scale + i, load_scale(tile + h.scale, m->scale_dtype, i));
-        if (m->offset == WOFFSET_BIAS) vf_store(bias + i, load_scale(tile + h.bias, m->scale_dtype, i));
+        if (m->offset == WOFFSET_BIAS)
+            vf_store(bias + i, load_scale(tile + h.bias, m->scale_dtype, i));
         if (m->offset != WOFFSET_ZERO) continue;
         const unsigned char *z = tile + h.bias;
         for (size_t l = i; l < i + TILE_ROWS; l++)
-            bias[l] = packed_zero_bytes(m) == 2 ? (float)(z[2 * l] | z[2 * l + 1] << 8) : (float)z[l];
+            bias[l] =
+                packed_zero_bytes(m) == 2 ? (float)(z[2 * l] | z[2 * l + 1] << 8) : (float)z[l];
     }
 }
 
@@ -209,13 +231,14 @@ typedef struct Linear {
     const HostExec *ex;
     AuxThread *aux;
     const PackedMat *m;
-    Mat x, out;        /* out: the columns of this part */
-    const float *add;  /* bias of this part, or NULL */
+    Mat x, out;       /* out: the columns of this part */
+    const float *add; /* bias of this part, or NULL */
     QActs acts;
 } Linear;
 
 /* Adds the results of hi and lo, [2 * n_rows][16], into n_rows rows of the output. */
-static void add_pairs(const float *pairs, uint32_t n_rows, int n_out, const float *add, float *out, size_t stride) {
+static void add_pairs(const float *pairs, uint32_t n_rows, int n_out, const float *add, float *out,
+                      size_t stride) {
     for (uint32_t r = 0; r < n_rows; r++, pairs += 2 * TILE_ROWS, out += stride)
         for (int i = 0; i < n_out; i++) {
             float sum = pairs[i] + pairs[TILE_ROWS + i];
@@ -247,7 +270,8 @@ static void code_tile(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) 
         const size_t first = (size_t)r0 * n; /* code row */
         for (uint32_t r = 0; r < a.x_rows; r += size) {
             size = a.x_rows - r;
-            QKernel *kernel = m->in_stream ? ISA(qstream_kernel)(m, &size) : ISA(qhead_kernel)(m, &size);
+            QKernel *kernel =
+                m->in_stream ? ISA(qstream_kernel)(m, &size) : ISA(qhead_kernel)(m, &size);
             a.x = l->acts.codes + first * m->n_units * UNIT_COLS + 4 * r;
             a.x_scale = l->acts.scale + first * m->n_units + r;
             a.corr = (const char *)l->acts.corr + (first * l->acts.n_corr + r) * 4;
@@ -309,7 +333,8 @@ enum { L2_ACT_BYTES = 384 << 10 };
 static void linear_part(const Linear *l, int i_thread, int n_threads) {
     const PackedMat *m = l->m;
     bool codes = m->kind == PACKED_CODES;
-    uint32_t tile_rows = codes ? TILE_ROWS : FLOAT_TILE_ROWS, n_tiles = (m->n + tile_rows - 1) / tile_rows;
+    uint32_t tile_rows = codes ? TILE_ROWS : FLOAT_TILE_ROWS,
+             n_tiles = (m->n + tile_rows - 1) / tile_rows;
     uint32_t n_blocks = act_n_blocks(l->x.rows, codes ? block_rows(&l->acts) : ACT_BLOCK_ROWS);
     uint32_t t0 = 0, t1 = n_tiles, b_from = 0, b_to = n_blocks;
     if (n_tiles >= 4 * (uint32_t)n_threads || n_blocks < (uint32_t)n_threads) {
@@ -335,7 +360,8 @@ void ISA(op_linear)(const HostExec *ex, const Op *op, int i_thread, int n_thread
     const BackWeight *w = ex->weights[op->w[0]];
     const float *bias = op->w[1] == W_NONE ? NULL : ex->weights[op->w[1]]->vector;
     Linear l = {.ex = ex, .aux = aux_thread(ex, i_thread, n_threads), .x = host_mat(ex, op->in[0])};
-    /* Ops of one run come in ascending order: an op at or before the last one starts a new run, whose values are new. */
+    /* Ops of one run come in ascending order: an op at or before the last one starts a new run,
+     * whose values are new. */
     if (op <= l.aux->last_linear) l.aux->key_shared.valid = l.aux->key_private.valid = false;
     l.aux->last_linear = op;
     if (l.x.rows == 0) return;
@@ -345,7 +371,8 @@ void ISA(op_linear)(const HostExec *ex, const Op *op, int i_thread, int n_thread
         l.m = &w->parts[i];
         l.out = (Mat){out.p + n0, out.stride, out.rows, l.m->n};
         l.add = bias ? bias + n0 : NULL;
-        if (l.m->kind == PACKED_CODES) l.acts = acts_for(ex, l.aux, l.m, op, l.x, i_thread, n_threads);
+        if (l.m->kind == PACKED_CODES)
+            l.acts = acts_for(ex, l.aux, l.m, op, l.x, i_thread, n_threads);
         linear_part(&l, i_thread, n_threads);
     }
 }
@@ -357,8 +384,10 @@ typedef struct Chosen { /* rows of one expert that are computed together */
     uint32_t row[ACT_BLOCK_ROWS], slot[ACT_BLOCK_ROWS];
 } Chosen;
 
-/* Rows of expert e from (*row, *slot) on, at most a block of them; false when there are none left. */
-static bool next_chosen(Mat routes, uint32_t k, uint32_t e, uint32_t *row, uint32_t *slot, Chosen *c) {
+/* Rows of expert e from (*row, *slot) on, at most a block of them; false when there are none left.
+ */
+static bool next_chosen(Mat routes, uint32_t k, uint32_t e, uint32_t *row, uint32_t *slot,
+                        Chosen *c) {
     c->n = 0;
     for (; *row < routes.rows; (*row)++, *slot = 0)
         for (; *slot < k; (*slot)++) {
@@ -372,19 +401,26 @@ static bool next_chosen(Mat routes, uint32_t k, uint32_t e, uint32_t *row, uint3
 
 static void expert_acts(Linear *l, char *at) {
     const PackedMat *m = l->m;
-    QActsKey key = {.offset = m->offset, .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
-                    .halves = !m->in_stream && m->units_per_group == 0, .perm = m->perm, .valid = true};
+    QActsKey key = {.offset = m->offset,
+                    .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
+                    .halves = !m->in_stream && m->units_per_group == 0,
+                    .perm = m->perm,
+                    .valid = true};
     size_t elements = (size_t)l->x.rows * m->n_units * UNIT_COLS;
-    l->acts = (QActs){.codes = (int8_t *)at, .n_rows = l->x.rows, .n_units = m->n_units, .per_row = 1,
+    l->acts = (QActs){.codes = (int8_t *)at,
+                      .n_rows = l->x.rows,
+                      .n_units = m->n_units,
+                      .per_row = 1,
                       .n_corr = m->n_units * (key.halves ? 2 : 1)};
     l->acts.scale = (float *)(void *)(at + size_align(elements, 64));
     l->acts.corr = (char *)l->acts.scale + size_align((size_t)l->x.rows * m->n_units * 4, 64);
     quantize_rows(&l->acts, &key, l->x, 0, l->x.rows);
 }
 
-/* One expert's matrix times the chosen rows, the tiles of this thread. Every thread gathers and quantizes for itself: the rows
- * are few, and nobody waits. */
-static void expert_rows(Linear *l, Mat x, size_t step, const Chosen *c, Mat out, uint32_t n, int i_thread, int n_threads) {
+/* One expert's matrix times the chosen rows, the tiles of this thread. Every thread gathers and
+ * quantizes for itself: the rows are few, and nobody waits. */
+static void expert_rows(Linear *l, Mat x, size_t step, const Chosen *c, Mat out, uint32_t n,
+                        int i_thread, int n_threads) {
     const PackedMat *m = l->m;
     const AuxThread *t = l->aux;
     bool codes = m->kind == PACKED_CODES;
@@ -393,7 +429,8 @@ static void expert_rows(Linear *l, Mat x, size_t step, const Chosen *c, Mat out,
     host_share((m->n + tile_rows - 1) / tile_rows, i_thread, n_threads, &t0, &t1);
     if (t0 == t1) return;
     for (uint32_t i = 0; i < c->n; i++)
-        memcpy(in + (size_t)i * t->expert_in, x.p + c->row[i] * x.stride + c->slot[i] * step, m->k * sizeof *in);
+        memcpy(in + (size_t)i * t->expert_in, x.p + c->row[i] * x.stride + c->slot[i] * step,
+               m->k * sizeof *in);
     l->x = (Mat){in, t->expert_in, c->n, m->k};
     l->out = (Mat){result, t->expert_out, c->n, m->n};
     if (codes) expert_acts(l, (char *)(result + (size_t)ACT_BLOCK_ROWS * t->expert_out));
@@ -406,8 +443,8 @@ static void expert_rows(Linear *l, Mat x, size_t step, const Chosen *c, Mat out,
     }
     uint32_t from = t0 * tile_rows, to = t1 * tile_rows < m->n ? t1 * tile_rows : m->n;
     for (uint32_t i = 0; i < c->n; i++)
-        memcpy(out.p + c->row[i] * out.stride + (size_t)c->slot[i] * n + from, result + (size_t)i * t->expert_out + from,
-               (to - from) * sizeof *result);
+        memcpy(out.p + c->row[i] * out.stride + (size_t)c->slot[i] * n + from,
+               result + (size_t)i * t->expert_out + from, (to - from) * sizeof *result);
 }
 
 void ISA(op_experts)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
@@ -422,7 +459,8 @@ void ISA(op_experts)(const HostExec *ex, const Op *op, int i_thread, int n_threa
         Chosen c;
         l.m = &w->parts[e];
         l.add = bias ? bias + (size_t)e * p.n : NULL;
-        while (next_chosen(routes, p.k, e, &row, &slot, &c)) expert_rows(&l, x, step, &c, out, p.n, i_thread, n_threads);
+        while (next_chosen(routes, p.k, e, &row, &slot, &c))
+            expert_rows(&l, x, step, &c, out, p.n, i_thread, n_threads);
     }
 }
 

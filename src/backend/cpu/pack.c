@@ -1,4 +1,5 @@
-/* The packer: takes rows of a source in chunks on all threads and lays them out in tiles (packed.h). */
+/* The packer: takes rows of a source in chunks on all threads and lays them out in tiles
+ * (packed.h). */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -17,9 +18,9 @@ typedef struct PackJob {
     const WeightSource *source;
     PackedMat *m;
     uint32_t chunk_rows;
-    atomic_uint next;   /* first row of the next chunk */
+    atomic_uint next; /* first row of the next chunk */
     atomic_bool failed;
-    Err err;            /* of the thread that set failed first */
+    Err err; /* of the thread that set failed first */
 } PackJob;
 
 static void chunk_deinit(Chunk *c) {
@@ -55,12 +56,15 @@ static bool chunk_init(Chunk *c, const PackedMat *m, uint32_t n) {
 }
 
 static void float_put(unsigned char *p, DType t, size_t i, float v) {
-    uint32_t w = t == DTYPE_F32 ? fp_bits(v) : t == DTYPE_F16 ? fp_f32_to_f16(v) : fp_f32_to_bf16(v);
+    uint32_t w = t == DTYPE_F32   ? fp_bits(v)
+                 : t == DTYPE_F16 ? fp_f32_to_f16(v)
+                                  : fp_f32_to_bf16(v);
     memcpy(p + i * dtype_size16(t), &w, dtype_size16(t));
 }
 
 /* 16 rows x 32 columns of codes, transposed to q[8][64]. */
-static void unit_gather(const uint8_t *codes, uint32_t k, uint32_t n_rows, uint32_t k0, uint8_t q[8][CODE_VEC]) {
+static void unit_gather(const uint8_t *codes, uint32_t k, uint32_t n_rows, uint32_t k0,
+                        uint8_t q[8][CODE_VEC]) {
     memset(q, 0, 8 * CODE_VEC);
     uint32_t cols = k - k0 < UNIT_COLS ? k - k0 : UNIT_COLS;
     for (uint32_t lane = 0; lane < n_rows; lane++) {
@@ -79,26 +83,30 @@ static void unit_pack(uint8_t q[8][CODE_VEC], unsigned bits, unsigned char *out)
     unsigned shift = 0;
     if (bits & 4) {
         for (int v = 0; v < 4; v++, out += CODE_VEC)
-            for (int i = 0; i < CODE_VEC; i++) out[i] = (unsigned char)((q[2 * v][i] & 15) | (q[2 * v + 1][i] & 15) << 4);
+            for (int i = 0; i < CODE_VEC; i++)
+                out[i] = (unsigned char)((q[2 * v][i] & 15) | (q[2 * v + 1][i] & 15) << 4);
         shift = 4;
     }
     if (bits & 2) {
         for (int v = 0; v < 2; v++, out += CODE_VEC) {
             memset(out, 0, CODE_VEC);
             for (int c = 0; c < 4; c++)
-                for (int i = 0; i < CODE_VEC; i++) out[i] |= (unsigned char)((q[4 * v + c][i] >> shift & 3) << 2 * c);
+                for (int i = 0; i < CODE_VEC; i++)
+                    out[i] |= (unsigned char)((q[4 * v + c][i] >> shift & 3) << 2 * c);
         }
         shift += 2;
     }
     if (bits & 1) {
         memset(out, 0, CODE_VEC);
         for (int c = 0; c < 8; c++)
-            for (int i = 0; i < CODE_VEC; i++) out[i] |= (unsigned char)((q[c][i] >> shift & 1) << c);
+            for (int i = 0; i < CODE_VEC; i++)
+                out[i] |= (unsigned char)((q[c][i] >> shift & 1) << c);
     }
 }
 
 /* Scales of one lane. at: the row in the chunk. */
-static bool lane_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t lane, unsigned char *tile) {
+static bool lane_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t lane,
+                        unsigned char *tile) {
     PackedHead h = packed_head(m);
     DType t = m->scale_dtype;
     for (uint32_t g = 0; g < m->n_groups; g++) {
@@ -127,7 +135,8 @@ static bool lane_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t 
     }
     for (uint32_t s = 0; m->sub != WSUB_NONE && s < m->n_super; s++) {
         float_put(tile + h.scale, t, (size_t)s * TILE_ROWS + lane, r->d[at * m->n_super + s]);
-        if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, t, (size_t)s * TILE_ROWS + lane, r->dmin[at * m->n_super + s]);
+        if (m->offset == WOFFSET_BIAS)
+            float_put(tile + h.bias, t, (size_t)s * TILE_ROWS + lane, r->dmin[at * m->n_super + s]);
     }
     return true;
 }
@@ -145,7 +154,8 @@ static bool pack_codes(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, E
         }
         for (uint32_t lane = 0; lane < n_rows; lane++)
             if (!lane_scales(m, &c->rows, n - n0 + lane, lane, tile))
-                return err_set(err, ERR_UNSUPPORTED, "%s: a zero point of row %u is outside the range of %u-bit codes",
+                return err_set(err, ERR_UNSUPPORTED,
+                               "%s: a zero point of row %u is outside the range of %u-bit codes",
                                job->source->name, n + lane, m->bits);
     }
     return true;
@@ -163,10 +173,12 @@ static bool pack_floats(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, 
         size_t lane = n % FLOAT_TILE_ROWS, from = (size_t)(n - n0) * m->k;
         if (m->plain == DTYPE_F32) {
             for (uint32_t k = 0; k < m->k; k++)
-                memcpy(tile + 4 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 4 * (from + k), 4);
+                memcpy(tile + 4 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 4 * (from + k),
+                       4);
         } else {
             for (uint32_t k = 0; k < m->k; k++)
-                memcpy(tile + 2 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 2 * (from + k), 2);
+                memcpy(tile + 2 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 2 * (from + k),
+                       2);
         }
     }
     return true;
@@ -183,7 +195,8 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
         uint32_t n0 = atomic_fetch_add(&job->next, job->chunk_rows);
         if (n0 >= m->n) break;
         uint32_t n1 = m->n - n0 < job->chunk_rows ? m->n : n0 + job->chunk_rows;
-        ok = m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err) : pack_codes(job, &c, n0, n1, &err);
+        ok = m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err)
+                                      : pack_codes(job, &c, n0, n1, &err);
     }
     if (!ok && !atomic_exchange(&job->failed, true)) job->err = err;
     chunk_deinit(&c);
@@ -199,7 +212,8 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
         memcpy(m->perm, perm, (size_t)m->k * sizeof *perm);
     }
     if (!(m->data = mem_alloc_pages(m->n_bytes))) return err_nomem(err, s->name);
-    uint32_t share = m->n / (uint32_t)pool_n_threads(pool) / 2, rows = m->k ? CHUNK_ELEMENTS / m->k : 0;
+    uint32_t share = m->n / (uint32_t)pool_n_threads(pool) / 2,
+             rows = m->k ? CHUNK_ELEMENTS / m->k : 0;
     if (rows > share) rows = share;
     if (rows > CHUNK_MAX_ROWS) rows = CHUNK_MAX_ROWS;
     PackJob job = {.source = s, .m = m};
@@ -228,7 +242,8 @@ static bool vector_load(const WeightSource *parts, int n_parts, BackWeight *w, E
     return ok;
 }
 
-bool packed_weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts, BackWeight **out, Err *err) {
+bool packed_weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts,
+                        BackWeight **out, Err *err) {
     BackWeight *w = mem_calloc(1, sizeof *w);
     if (!w) return err_nomem(err, parts[0].name);
     bool ok = true;

@@ -8,8 +8,9 @@
 #include "base/mem.h"
 
 static bool rides_in_stream(const WForm *f) {
-    return f->kind == WFORM_CODES && !f->has_table && f->sub == WSUB_NONE && f->scale_dtype != DTYPE_F32 &&
-           (f->bits == 4 || f->bits == 8) && f->offset != WOFFSET_ZERO && f->group >= 32 && f->group <= 256 &&
+    return f->kind == WFORM_CODES && !f->has_table && f->sub == WSUB_NONE &&
+           f->scale_dtype != DTYPE_F32 && (f->bits == 4 || f->bits == 8) &&
+           f->offset != WOFFSET_ZERO && f->group >= 32 && f->group <= 256 &&
            f->group % UNIT_COLS == 0;
 }
 
@@ -121,7 +122,8 @@ typedef struct GroupScale {
     int zero;
 } GroupScale;
 
-static GroupScale scale_in_head(const PackedMat *m, const unsigned char *tile, uint32_t lane, uint32_t g) {
+static GroupScale scale_in_head(const PackedMat *m, const unsigned char *tile, uint32_t lane,
+                                uint32_t g) {
     PackedHead h = packed_head(m);
     GroupScale r = {0, 0, m->zero};
     size_t at = (size_t)g * TILE_ROWS + lane;
@@ -145,7 +147,8 @@ static GroupScale scale_in_head(const PackedMat *m, const unsigned char *tile, u
     return r;
 }
 
-static GroupScale scale_of(const PackedMat *m, const unsigned char *tile, uint32_t lane, uint32_t g) {
+static GroupScale scale_of(const PackedMat *m, const unsigned char *tile, uint32_t lane,
+                           uint32_t g) {
     if (!m->in_stream) return scale_in_head(m, tile, lane, g);
     const unsigned char *p = tile + stream_scale_at(m, g);
     GroupScale r = {float_at(p, m->scale_dtype, lane), 0, m->zero};
@@ -159,12 +162,14 @@ void packed_decode_cols(const PackedMat *m, uint32_t row, uint32_t k0, uint32_t 
     GroupScale s = {0};
     for (uint32_t k = k0; k < k0 + n; k++) {
         if (k == k0 || k % m->group == 0) s = scale_of(m, tile, lane, k / m->group);
-        unsigned code = code_at(tile + packed_unit_at(m, k / UNIT_COLS), m->bits, lane, k % UNIT_COLS);
+        unsigned code =
+            code_at(tile + packed_unit_at(m, k / UNIT_COLS), m->bits, lane, k % UNIT_COLS);
         if (m->kind == PACKED_EXPAND) {
             out[k - k0] = s.scale * m->values[code];
         } else {
             int value = m->has_table ? m->table[code] : (int)code;
-            out[k - k0] = m->offset == WOFFSET_BIAS ? fmaf(s.scale, (float)value, s.bias) : s.scale * (float)(value - s.zero);
+            out[k - k0] = m->offset == WOFFSET_BIAS ? fmaf(s.scale, (float)value, s.bias)
+                                                    : s.scale * (float)(value - s.zero);
         }
     }
 }

@@ -1,17 +1,19 @@
-/* packed.h: weights as the CPU kernels read them. A matrix is tiles of 16 outputs (lanes), one contiguous stream per tile;
- * K goes in units of 32 columns (the last one padded; activations are zero there). A unit of b-bit codes is b x 64 bytes:
+/* packed.h: weights as the CPU kernels read them. A matrix is tiles of 16 outputs (lanes), one
+ * contiguous stream per tile; K goes in units of 32 columns (the last one padded; activations are
+ * zero there). A unit of b-bit codes is b x 64 bytes, each 64 bytes = 4 for every lane; byte i of a
+ * lane belongs to column 4q + i of the unit, q = 0..7:
  *
- *     64 bytes = lane n (4 bytes each) = output n; byte i of it belongs to column 4q + i of the unit, q = 0..7:
  *     8 bits   vector q
- *     4 bits   vector q/2, low nibble for even q, high for odd            (3, 2, 1 more bits: planes behind it)
+ *     4 bits   vector q/2, low nibble for even q, high for odd   (3, 2, 1 more bits: planes behind)
  *     2 bits   vector q/4, bits 2(q%4)
  *     1 bit    one vector, bit q
  *
- * Scales either ride in the stream (16-bit ones of groups of 32..256: 64 bytes, then the units they belong to) or stand at
- * the head of the tile (everything else), decoded to f32 once per tile. Plain floats: tiles of 32 outputs, [k][32].
+ * Scales either ride in the stream (16-bit ones of groups of 32..256: 64 bytes, then the units they
+ * belong to) or stand at the head of the tile (everything else), decoded to f32 once per tile.
+ * Plain floats: tiles of 32 outputs, [k][32].
  *
- *     scales in the stream, no bias, group 32   | g0 g1 (2 x 16 x 2 B) | unit g0 | unit g1 |   per 64 columns
- *     with bias                                 | scale bias           | unit |                per 32 columns */
+ *     in the stream, no bias, group 32   | g0 g1 (2 x 16 x 2 B) | unit g0 | unit g1 |
+ *     with bias                          | scale bias           | unit |            */
 #ifndef MLXCEL_BACKEND_CPU_PACKED_H
 #define MLXCEL_BACKEND_CPU_PACKED_H
 
@@ -29,22 +31,22 @@ typedef struct PackedMat {
     PackedKind kind;
     uint32_t n, k, n_tiles;
     unsigned bits;
-    uint32_t n_units;        /* ceil(k / 32) */
+    uint32_t n_units; /* ceil(k / 32) */
     uint32_t group, n_groups;
     uint32_t units_per_group; /* 0: groups of 16, two to a unit */
     WOffset offset;
-    int zero;                /* WOFFSET_CONST */
-    bool in_stream;          /* where the scales are */
-    DType scale_dtype;       /* of scales, d, dmin, biases */
-    WSub sub;                /* two-level scales (wform.h) */
+    int zero;          /* WOFFSET_CONST */
+    bool in_stream;    /* where the scales are */
+    DType scale_dtype; /* of scales, d, dmin, biases */
+    WSub sub;          /* two-level scales (wform.h) */
     unsigned sub_bits;
     uint32_t super, n_super;
     float unit;
     bool has_table;
-    uint8_t table[16];       /* value + 128; zero is then 128 */
-    float values[256];       /* PACKED_EXPAND */
-    DType plain;             /* PACKED_FLOATS */
-    uint32_t *perm;          /* column p of the codes multiplies activation perm[p]; or NULL. Owned */
+    uint8_t table[16]; /* value + 128; zero is then 128 */
+    float values[256]; /* PACKED_EXPAND */
+    DType plain;       /* PACKED_FLOATS */
+    uint32_t *perm;    /* column p of the codes multiplies activation perm[p]; or NULL. Owned */
     size_t head_bytes, tile_bytes;
     unsigned char *data;
     size_t n_bytes;
@@ -52,7 +54,7 @@ typedef struct PackedMat {
 
 struct BackWeight { /* of the cpu backend */
     uint32_t n, k;
-    float *vector;    /* WEIGHT_VECTOR, else NULL */
+    float *vector; /* WEIGHT_VECTOR, else NULL */
     int n_parts;
     PackedMat *parts; /* stacked along n */
 };
@@ -60,16 +62,20 @@ struct BackWeight { /* of the cpu backend */
 /* Everything but the data, from the source's form. */
 void packed_shape(const WeightSource *s, PackedMat *m);
 uint64_t packed_weight_bytes(WeightKind kind, const WeightSource *parts, int n_parts);
-bool packed_weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts, BackWeight **out,
-                        Err *err) MUST_CHECK;
+bool packed_weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts,
+                        BackWeight **out, Err *err) MUST_CHECK;
 void packed_weight_free(BackWeight *w);
 
 /* Where things are. */
 static inline size_t dtype_size16(DType t) { return t == DTYPE_F32 ? 4 : 2; }
 static inline size_t packed_zero_bytes(const PackedMat *m) { return m->bits == 8 ? 2 : 1; }
-static inline const unsigned char *packed_tile(const PackedMat *m, uint32_t tile) { return m->data + m->tile_bytes * tile; }
+static inline const unsigned char *packed_tile(const PackedMat *m, uint32_t tile) {
+    return m->data + m->tile_bytes * tile;
+}
 /* Groups whose scales share 64 bytes in the stream, and the bytes of one such block. */
-static inline uint32_t stream_groups(const PackedMat *m) { return m->offset == WOFFSET_BIAS ? 1 : 2; }
+static inline uint32_t stream_groups(const PackedMat *m) {
+    return m->offset == WOFFSET_BIAS ? 1 : 2;
+}
 static inline size_t stream_block_bytes(const PackedMat *m) {
     return CODE_VEC + (size_t)stream_groups(m) * m->units_per_group * m->bits * CODE_VEC;
 }
@@ -83,7 +89,8 @@ static inline size_t packed_unit_at(const PackedMat *m, uint32_t u) {
     uint32_t n = stream_groups(m) * m->units_per_group;
     return u / n * stream_block_bytes(m) + CODE_VEC + u % n * unit_bytes;
 }
-/* Parts of the head, in this order: scales or d; biases, zeros or dmin; sub; sub_min (sub_bits 4: in sub's high nibble). */
+/* Parts of the head, in this order: scales or d; biases, zeros or dmin; sub; sub_min (sub_bits 4:
+ * in the high nibble of sub). */
 typedef struct PackedHead {
     size_t scale, bias, sub, sub_min, end;
 } PackedHead;

@@ -1,4 +1,5 @@
-/* Kernels of all other codes: 1 to 8 bits, tables, groups of 16, two-level scales. Scales come decoded. */
+/* Kernels of all other codes: 1 to 8 bits, tables, groups of 16, two-level scales. Scales come
+ * decoded. */
 #include "backend/cpu/qtile.inc.c"
 
 #if defined(Q_ALL_ROWS)
@@ -14,13 +15,19 @@ enum { N_SIZES = 2 };
 static const uint32_t SIZES[N_SIZES] = {1, 2};
 #define EACH_SIZE(M, ...) M(1, __VA_ARGS__) M(2, __VA_ARGS__)
 #endif
-#define DEFINE(R, bits, name, offset, table) Q_KERNEL(head_##bits##_##name##_##R, R, bits, offset, true, table)
+#define DEFINE(R, bits, name, offset, table)                                                       \
+    Q_KERNEL(head_##bits##_##name##_##R, R, bits, offset, true, table)
 #define ENTRY(R, bits, name) head_##bits##_##name##_##R,
-#define OFFSETS(bits)                                        \
-    EACH_SIZE(DEFINE, bits, const, WOFFSET_CONST, false)     \
-    EACH_SIZE(DEFINE, bits, zero, WOFFSET_ZERO, false)       \
+#define OFFSETS(bits)                                                                              \
+    EACH_SIZE(DEFINE, bits, const, WOFFSET_CONST, false)                                           \
+    EACH_SIZE(DEFINE, bits, zero, WOFFSET_ZERO, false)                                             \
     EACH_SIZE(DEFINE, bits, bias, WOFFSET_BIAS, false)
-#define ROW(bits) {{EACH_SIZE(ENTRY, bits, const)}, {EACH_SIZE(ENTRY, bits, zero)}, {EACH_SIZE(ENTRY, bits, bias)}}
+#define ROW(bits)                                                                                  \
+    {                                                                                              \
+        {EACH_SIZE(ENTRY, bits, const)}, {EACH_SIZE(ENTRY, bits, zero)}, {                         \
+            EACH_SIZE(ENTRY, bits, bias)                                                           \
+        }                                                                                          \
+    }
 
 OFFSETS(1)
 OFFSETS(2)
@@ -36,9 +43,12 @@ EACH_SIZE(DEFINE, 2, table, WOFFSET_CONST, true)
 EACH_SIZE(DEFINE, 1, table, WOFFSET_CONST, true)
 
 /* By bits - 1, WOffset (CONST, ZERO, BIAS), size. */
-static QKernel *const KERNELS[8][3][N_SIZES] = {ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7), ROW(8)};
-static QKernel *const TABLES[4][N_SIZES] = {{EACH_SIZE(ENTRY, 1, table)}, {EACH_SIZE(ENTRY, 2, table)},
-                                            {EACH_SIZE(ENTRY, 3, table)}, {EACH_SIZE(ENTRY, 4, table)}};
+static QKernel *const KERNELS[8][3][N_SIZES] = {ROW(1), ROW(2), ROW(3), ROW(4),
+                                                ROW(5), ROW(6), ROW(7), ROW(8)};
+static QKernel *const TABLES[4][N_SIZES] = {{EACH_SIZE(ENTRY, 1, table)},
+                                            {EACH_SIZE(ENTRY, 2, table)},
+                                            {EACH_SIZE(ENTRY, 3, table)},
+                                            {EACH_SIZE(ENTRY, 4, table)}};
 
 QKernel *ISA(qhead_kernel)(const PackedMat *m, uint32_t *n_rows) {
     int i = N_SIZES - 1;

@@ -1,5 +1,6 @@
-/* qkern.h: one call of a weight kernel: a tile of 16 outputs times a few rows. Kernels are named by instruction set; the
- * sums of one output are the same whatever the number of rows (DESIGN.md section 5, rule 4). */
+/* qkern.h: one call of a weight kernel: a tile of 16 outputs times a few rows. Kernels are named by
+ * instruction set; the sums of one output are the same whatever the number of rows (DESIGN.md
+ * section 5, rule 4). */
 #ifndef MLXCEL_BACKEND_CPU_QKERN_H
 #define MLXCEL_BACKEND_CPU_QKERN_H
 
@@ -8,15 +9,15 @@
 typedef struct QArgs {
     const PackedMat *m;
     const unsigned char *tile;
-    const float *scale, *bias;  /* [groups][16], scales at the head only: decoded */
-    const int8_t *x;            /* the rows' columns of an activation block (cpu_aux.h) */
+    const float *scale, *bias; /* [groups][16], scales at the head only: decoded */
+    const int8_t *x;           /* the rows' columns of an activation block (cpu_aux.h) */
     const float *x_scale;
     const void *corr;
-    uint32_t x_rows;            /* rows of the block: its stride */
+    uint32_t x_rows; /* rows of the block: its stride */
     float *out;
     size_t out_stride;
-    int n_out;                  /* outputs of the tile that exist, 1..16 */
-    const float *add;           /* n_out values added to every row, or NULL */
+    int n_out;        /* outputs of the tile that exist, 1..16 */
+    const float *add; /* n_out values added to every row, or NULL */
 } QArgs;
 
 typedef void QKernel(const QArgs *a);

@@ -1,16 +1,23 @@
-/* Kernels of matrices whose scales ride in the stream: the formats that most weights have, for every number of rows. */
+/* Kernels of matrices whose scales ride in the stream: the formats that most weights have, for
+ * every number of rows. */
 #include "backend/cpu/qtile.inc.c"
 
 #if defined(Q_ALL_ROWS)
-#define EACH_ROWS(M, ...) \
-    M(1, __VA_ARGS__) M(2, __VA_ARGS__) M(3, __VA_ARGS__) M(4, __VA_ARGS__) M(5, __VA_ARGS__) M(6, __VA_ARGS__) \
-    M(7, __VA_ARGS__) M(8, __VA_ARGS__) M(9, __VA_ARGS__) M(10, __VA_ARGS__) M(11, __VA_ARGS__) M(12, __VA_ARGS__)
+#define EACH_ROWS(M, ...)                                                                          \
+    M(1, __VA_ARGS__)                                                                              \
+    M(2, __VA_ARGS__)                                                                              \
+    M(3, __VA_ARGS__)                                                                              \
+    M(4, __VA_ARGS__)                                                                              \
+    M(5, __VA_ARGS__)                                                                              \
+    M(6, __VA_ARGS__) M(7, __VA_ARGS__) M(8, __VA_ARGS__) M(9, __VA_ARGS__) M(10, __VA_ARGS__)     \
+        M(11, __VA_ARGS__) M(12, __VA_ARGS__)
 #elif defined(Q_FOUR_ROWS)
 #define EACH_ROWS(M, ...) M(1, __VA_ARGS__) M(2, __VA_ARGS__) M(3, __VA_ARGS__) M(4, __VA_ARGS__)
 #else
 #define EACH_ROWS(M, ...) M(1, __VA_ARGS__) M(2, __VA_ARGS__)
 #endif
-#define DEFINE(R, bits, name, offset) Q_KERNEL(stream_##bits##_##name##_##R, R, bits, offset, false, false)
+#define DEFINE(R, bits, name, offset)                                                              \
+    Q_KERNEL(stream_##bits##_##name##_##R, R, bits, offset, false, false)
 #define ENTRY(R, bits, name, offset) stream_##bits##_##name##_##R,
 
 EACH_ROWS(DEFINE, 4, const, WOFFSET_CONST)

@@ -1,9 +1,11 @@
-/* The integer dot kernel of all coded weights, once for every instruction set (after a vec_*.h). Per unit of 32 columns and
- * row: eight products into an integer sum, which is exact, then one float step:
- *     t = sum (- zero * sum of x)      acc = fma(t, scale * x_scale, acc)      acc = fma(bias, x_scale * sum of x, acc)
+/* The integer dot kernel of all coded weights, once for every instruction set (after a vec_*.h).
+ * Per unit of 32 columns and row: eight products into an integer sum, which is exact, then one
+ * float step: t = sum (- zero * sum of x)      acc = fma(t, scale * x_scale, acc)      acc =
+ * fma(bias, x_scale * sum of x, acc)
  *
- * Rows are named scalars, not an array: gcc 12 keeps an array of accumulators in memory whatever is unrolled. R, bits,
- * offset and head are constants at every call, so what does not apply is gone. */
+ * Rows are named scalars, not an array: gcc 12 keeps an array of accumulators in memory whatever is
+ * unrolled. R, bits, offset and head are constants at every call, so what does not apply is gone.
+ */
 #include "backend/cpu/qkern.h"
 #include "base/fp.h"
 
@@ -38,36 +40,36 @@ INLINE qb q_codes(const uint8_t *p, const int bits, const int q) {
 INLINE int32_t corr_int(const void *corr, uint32_t i) { return ((const int32_t *)corr)[i]; }
 INLINE float corr_float(const void *corr, uint32_t i) { return ((const float *)corr)[i]; }
 
-#define Q_INIT(r) \
+#define Q_INIT(r)                                                                                  \
     if (r < R) i##r = qi_set1(offset == WOFFSET_CONST ? corr_int(corr, r) : 0);
-#define Q_DOT(r) \
+#define Q_DOT(r)                                                                                   \
     if (r < R) i##r = qi_dot(i##r, c, x + 4 * r, dot_bits);
-#define Q_STEP(r)                                                                          \
-    if (r < R) {                                                                           \
-        qf t = qi_to_qf(i##r);                                                             \
-        if (offset == WOFFSET_ZERO) t = qf_fma(bias, qf_set1(corr_float(corr, r)), t);     \
-        f##r = qf_fma(t, qf_mul(scale, qf_set1(xs[r])), f##r);                             \
-        if (offset == WOFFSET_BIAS) f##r = qf_fma(bias, qf_set1(corr_float(corr, r)), f##r); \
+#define Q_STEP(r)                                                                                  \
+    if (r < R) {                                                                                   \
+        qf t = qi_to_qf(i##r);                                                                     \
+        if (offset == WOFFSET_ZERO) t = qf_fma(bias, qf_set1(corr_float(corr, r)), t);             \
+        f##r = qf_fma(t, qf_mul(scale, qf_set1(xs[r])), f##r);                                     \
+        if (offset == WOFFSET_BIAS) f##r = qf_fma(bias, qf_set1(corr_float(corr, r)), f##r);       \
     }
-#define Q_COLS(q)                               \
-    {                                           \
-        qb c = q_codes(p, bits, q);             \
-        if (table) c = qb_lookup(values, c);    \
-        Q_ROWS(Q_DOT)                           \
-        x += x_step;                            \
+#define Q_COLS(q)                                                                                  \
+    {                                                                                              \
+        qb c = q_codes(p, bits, q);                                                                \
+        if (table) c = qb_lookup(values, c);                                                       \
+        Q_ROWS(Q_DOT)                                                                              \
+        x += x_step;                                                                               \
     }
 #define Q_NEXT_CORR corr = (const char *)corr + 4 * (size_t)a->x_rows
-#define Q_DECLARE(r)       \
-    qi i##r = qi_set1(0);  \
+#define Q_DECLARE(r)                                                                               \
+    qi i##r = qi_set1(0);                                                                          \
     qf f##r = qf_zero();
-#define Q_OUT(r)                                                            \
-    if (r < R) {                                                            \
-        if (a->add) f##r = qf_add(f##r, add);                               \
-        qf_store_n(a->out + (size_t)r * a->out_stride + lane0, f##r, n_out); \
+#define Q_OUT(r)                                                                                   \
+    if (r < R) {                                                                                   \
+        if (a->add) f##r = qf_add(f##r, add);                                                      \
+        qf_store_n(a->out + (size_t)r * a->out_stride + lane0, f##r, n_out);                       \
     }
 
-INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int bits, const int offset, const bool head,
-                         const bool table) {
+INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int bits,
+                         const int offset, const bool head, const bool table) {
     const PackedMat *m = a->m;
     const int dot_bits = table ? 8 : bits;
     const uint8_t *p = a->tile + (head ? m->head_bytes : 0) + lane0 * 4, *meta = a->tile;
@@ -104,13 +106,14 @@ INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int
             left = upg;
         }
         left--;
-        /* With more rows than memory waits for, the hardware no longer runs far enough ahead by itself (measured: 123
-         * instead of 163 GMAC/s at 8 rows from memory); with fewer, asking makes it worse. */
+        /* With more rows than memory waits for, the hardware no longer runs far enough ahead by
+         * itself (measured: 123 instead of 163 GMAC/s at 8 rows from memory); with fewer, asking
+         * makes it worse. */
         if (R >= 4)
-            for (int z = 0; z < bits * CODE_VEC + CODE_VEC; z += CODE_VEC) __builtin_prefetch(p + Q_AHEAD + z, 0, 2);
+            for (int z = 0; z < bits * CODE_VEC + CODE_VEC; z += CODE_VEC)
+                __builtin_prefetch(p + Q_AHEAD + z, 0, 2);
         Q_ROWS(Q_INIT)
-        Q_COLS(0) Q_COLS(1) Q_COLS(2) Q_COLS(3)
-        if (halves) {
+        Q_COLS(0) Q_COLS(1) Q_COLS(2) Q_COLS(3) if (halves) {
             Q_ROWS(Q_STEP)
             Q_NEXT_CORR;
             scale = qf_load(head_scale);
@@ -119,23 +122,24 @@ INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int
             head_bias += TILE_ROWS;
             Q_ROWS(Q_INIT)
         }
-        Q_COLS(4) Q_COLS(5) Q_COLS(6) Q_COLS(7)
-        Q_ROWS(Q_STEP)
-        Q_NEXT_CORR;
+        Q_COLS(4) Q_COLS(5) Q_COLS(6) Q_COLS(7) Q_ROWS(Q_STEP) Q_NEXT_CORR;
         xs += a->x_rows;
         p += bits * CODE_VEC;
     }
     const int n_out = a->n_out - lane0;
     if (n_out <= 0) return;
     float part[16] = {0};
-    if (a->add) memcpy(part, a->add + lane0, (size_t)(n_out < Q_LANES ? n_out : Q_LANES) * sizeof(float));
+    if (a->add)
+        memcpy(part, a->add + lane0, (size_t)(n_out < Q_LANES ? n_out : Q_LANES) * sizeof(float));
     qf add = qf_load(part);
     Q_ROWS(Q_OUT)
 }
 
-INLINE void q_tile(const QArgs *a, const int R, const int bits, const int offset, const bool head, const bool table) {
-    for (int lane0 = 0; lane0 < TILE_ROWS; lane0 += Q_LANES) q_tile_lanes(a, lane0, R, bits, offset, head, table);
+INLINE void q_tile(const QArgs *a, const int R, const int bits, const int offset, const bool head,
+                   const bool table) {
+    for (int lane0 = 0; lane0 < TILE_ROWS; lane0 += Q_LANES)
+        q_tile_lanes(a, lane0, R, bits, offset, head, table);
 }
 
-#define Q_KERNEL(name, R, bits, offset, head, table) \
+#define Q_KERNEL(name, R, bits, offset, head, table)                                               \
     static void name(const QArgs *a) { q_tile(a, R, bits, offset, head, table); }

@@ -1,5 +1,6 @@
-/* vec_avx2.h: the vector header for files compiled for AVX2 with FMA and F16C: the names of vec_avx512.h over pairs of
- * 256-bit registers, so that kernels have the same 16-lane structure. Weight kernels take 8 lanes at a time. */
+/* vec_avx2.h: the vector header for files compiled for AVX2 with FMA and F16C: the names of
+ * vec_avx512.h over pairs of 256-bit registers, so that kernels have the same 16-lane structure.
+ * Weight kernels take 8 lanes at a time. */
 #ifndef MLXCEL_BACKEND_CPU_VEC_AVX2_H
 #define MLXCEL_BACKEND_CPU_VEC_AVX2_H
 
@@ -11,9 +12,15 @@
 #define ISA_NAME "avx2"
 #define INLINE static inline __attribute__((always_inline, unused))
 
-typedef struct vf { __m256 a, b; } vf;
-typedef struct vi { __m256i a, b; } vi;
-typedef struct vm { __m256i a, b; } vm; /* all bits of a lane */
+typedef struct vf {
+    __m256 a, b;
+} vf;
+typedef struct vi {
+    __m256i a, b;
+} vi;
+typedef struct vm {
+    __m256i a, b;
+} vm; /* all bits of a lane */
 
 #define VF2(op, x, y) ((vf){op((x).a, (y).a), op((x).b, (y).b)})
 #define VI2(op, x, y) ((vi){op((x).a, (y).a), op((x).b, (y).b)})
@@ -27,9 +34,12 @@ INLINE void vf_store(float *p, vf v) {
 }
 INLINE vm vm_first(int n) { /* lanes 0..n-1, n in 0..16 */
     __m256i i = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return (vm){_mm256_cmpgt_epi32(_mm256_set1_epi32(n), i), _mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), i)};
+    return (vm){_mm256_cmpgt_epi32(_mm256_set1_epi32(n), i),
+                _mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), i)};
 }
-INLINE vm vm_and(vm x, vm y) { return (vm){_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)}; }
+INLINE vm vm_and(vm x, vm y) {
+    return (vm){_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
+}
 INLINE vm vm_not(vm x) {
     __m256i ones = _mm256_set1_epi32(-1);
     return (vm){_mm256_xor_si256(x.a, ones), _mm256_xor_si256(x.b, ones)};
@@ -47,8 +57,12 @@ INLINE vf vf_add(vf x, vf y) { return VF2(_mm256_add_ps, x, y); }
 INLINE vf vf_sub(vf x, vf y) { return VF2(_mm256_sub_ps, x, y); }
 INLINE vf vf_mul(vf x, vf y) { return VF2(_mm256_mul_ps, x, y); }
 INLINE vf vf_div(vf x, vf y) { return VF2(_mm256_div_ps, x, y); }
-INLINE vf vf_fma(vf x, vf y, vf z) { return (vf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
-INLINE vf vf_fnma(vf x, vf y, vf z) { return (vf){_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b)}; }
+INLINE vf vf_fma(vf x, vf y, vf z) {
+    return (vf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+INLINE vf vf_fnma(vf x, vf y, vf z) {
+    return (vf){_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b)};
+}
 INLINE vf vf_max(vf x, vf y) { return VF2(_mm256_max_ps, x, y); } /* y when either is NaN */
 INLINE vf vf_min(vf x, vf y) { return VF2(_mm256_min_ps, x, y); }
 INLINE vf vf_abs(vf x) {
@@ -60,7 +74,8 @@ INLINE vm vf_lt(vf x, vf y) {
                 _mm256_castps_si256(_mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
 }
 INLINE vf vf_sel(vm m, vf x, vf y) { /* m ? x : y */
-    return (vf){_mm256_blendv_ps(y.a, x.a, _mm256_castsi256_ps(m.a)), _mm256_blendv_ps(y.b, x.b, _mm256_castsi256_ps(m.b))};
+    return (vf){_mm256_blendv_ps(y.a, x.a, _mm256_castsi256_ps(m.a)),
+                _mm256_blendv_ps(y.b, x.b, _mm256_castsi256_ps(m.b))};
 }
 
 INLINE vi vi_set1(int32_t x) { return (vi){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
@@ -71,10 +86,14 @@ INLINE void vi_store(int32_t *p, vi v) {
     _mm256_storeu_si256((__m256i *)p, v.a);
     _mm256_storeu_si256((__m256i *)(p + 8), v.b);
 }
-INLINE vm vi_eq(vi x, vi y) { return (vm){_mm256_cmpeq_epi32(x.a, y.a), _mm256_cmpeq_epi32(x.b, y.b)}; }
+INLINE vm vi_eq(vi x, vi y) {
+    return (vm){_mm256_cmpeq_epi32(x.a, y.a), _mm256_cmpeq_epi32(x.b, y.b)};
+}
 #define vi_shl(x, n) ((vi){_mm256_slli_epi32((x).a, n), _mm256_slli_epi32((x).b, n)})
 #define vi_shr(x, n) ((vi){_mm256_srli_epi32((x).a, n), _mm256_srli_epi32((x).b, n)})
-INLINE vi vf_to_vi(vf x) { return (vi){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; } /* nearest even */
+INLINE vi vf_to_vi(vf x) {
+    return (vi){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+} /* nearest even */
 INLINE vf vi_to_vf(vi x) { return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 INLINE vf vi_as_vf(vi x) { return (vf){_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 INLINE vi vf_as_vi(vf x) { return (vi){_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
@@ -114,9 +133,12 @@ INLINE int32_t vi_hsum(vi v) {
     return _mm_cvtsi128_si32(_mm_add_epi32(b, _mm_shuffle_epi32(b, 0xb1)));
 }
 
-INLINE __m256 load8_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+INLINE __m256 load8_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
 INLINE __m256 load8_bf16(const uint16_t *p) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
 INLINE vf vf_load_f16(const uint16_t *p) { return (vf){load8_f16(p), load8_f16(p + 8)}; }
 INLINE vf vf_load_bf16(const uint16_t *p) { return (vf){load8_bf16(p), load8_bf16(p + 8)}; }
@@ -125,8 +147,8 @@ INLINE void vf_store_f16(uint16_t *p, vf v) {
     _mm_storeu_si128((__m128i *)(p + 8), _mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Weight kernels: 8 lanes. vpmaddubsw saturates at 16 bits, so it serves codes of up to 7 bits (2 * 127 * 127 fits);
- * 8-bit codes are widened to 16 bits, even and odd bytes apart: exact. */
+/* Weight kernels: 8 lanes. vpmaddubsw saturates at 16 bits, so it serves codes of up to 7 bits (2 *
+ * 127 * 127 fits); 8-bit codes are widened to 16 bits, even and odd bytes apart: exact. */
 enum { Q_LANES = 8, Q_MAX_ROWS = 4 };
 typedef __m256i qb;
 typedef __m256i qi;
@@ -137,7 +159,9 @@ INLINE qb qb_and(qb a, qb b) { return _mm256_and_si256(a, b); }
 INLINE qb qb_or(qb a, qb b) { return _mm256_or_si256(a, b); }
 #define qb_shr(a, n) _mm256_srli_epi16(a, n)
 #define qb_shl(a, n) _mm256_slli_epi16(a, n)
-INLINE qb qb_table(const uint8_t *t) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)); }
+INLINE qb qb_table(const uint8_t *t) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t));
+}
 INLINE qb qb_lookup(qb table, qb idx) { return _mm256_shuffle_epi8(table, idx); }
 INLINE qi qi_set1(int32_t x) { return _mm256_set1_epi32(x); }
 INLINE qi qi_dot(qi acc, qb codes, const int8_t *x, int bits) {
@@ -145,9 +169,11 @@ INLINE qi qi_dot(qi acc, qb codes, const int8_t *x, int bits) {
     memcpy(&four, x, 4);
     __m256i v = _mm256_set1_epi32(four);
     if (bits <= 7)
-        return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, v), _mm256_set1_epi16(1)));
+        return _mm256_add_epi32(
+            acc, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, v), _mm256_set1_epi16(1)));
     __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8), odd = _mm256_srai_epi16(v, 8);
-    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)), even));
+    acc = _mm256_add_epi32(
+        acc, _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)), even));
     return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_srli_epi16(codes, 8), odd));
 }
 INLINE qf qi_to_qf(qi a) { return _mm256_cvtepi32_ps(a); }

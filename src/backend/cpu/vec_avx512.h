@@ -1,6 +1,7 @@
-/* vec_avx512.h: the vector header for files compiled for AVX-512 (F BW VL DQ VNNI VBMI). vf is 16 floats, vi 16 int32, vm a
- * mask of 16 lanes; qb, qi, qf are the lanes one weight kernel works on at a time: here all 16 (vec_avx2.h: 8).
- * The same names in vec_avx2.h and vec_portable.h; kernels (*.inc.c) are written once over them. */
+/* vec_avx512.h: the vector header for files compiled for AVX-512 (F BW VL DQ VNNI VBMI). vf is 16
+ * floats, vi 16 int32, vm a mask of 16 lanes; qb, qi, qf are the lanes one weight kernel works on
+ * at a time: here all 16 (vec_avx2.h: 8). The same names in vec_avx2.h and vec_portable.h; kernels
+ * (*.inc.c) are written once over them. */
 #ifndef MLXCEL_BACKEND_CPU_VEC_AVX512_H
 #define MLXCEL_BACKEND_CPU_VEC_AVX512_H
 
@@ -31,7 +32,7 @@ INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a * b + c */
 INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a * b */
-INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); } /* b when either is NaN */
+INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }              /* b when either is NaN */
 INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 INLINE vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 INLINE vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
@@ -49,9 +50,15 @@ INLINE vi vf_to_vi(vf a) { return _mm512_cvtps_epi32(a); } /* nearest even */
 INLINE vf vi_to_vf(vi a) { return _mm512_cvtepi32_ps(a); }
 INLINE vf vi_as_vf(vi a) { return _mm512_castsi512_ps(a); }
 INLINE vi vf_as_vi(vf a) { return _mm512_castps_si512(a); }
-INLINE vi vi_load_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
-INLINE vi vi_load_i8(const int8_t *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }
-INLINE void vi_store_i8(int8_t *p, vi v) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(v)); } /* low bytes */
+INLINE vi vi_load_u8(const uint8_t *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+INLINE vi vi_load_i8(const int8_t *p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+INLINE void vi_store_i8(int8_t *p, vi v) {
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(v));
+} /* low bytes */
 
 /* Fixed trees: lane i with i + 8, then + 4, + 2, + 1. */
 INLINE float vf_hsum(vf v) {
@@ -69,15 +76,19 @@ INLINE float vf_hmax(vf v) {
 INLINE float vf_first(vf v) { return _mm512_cvtss_f32(v); }
 INLINE int32_t vi_hsum(vi v) { return _mm512_reduce_add_epi32(v); }
 
-INLINE vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+INLINE vf vf_load_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
 INLINE vf vf_load_bf16(const uint16_t *p) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
 INLINE void vf_store_f16(uint16_t *p, vf v) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Weight kernels. qb_dot: 4 unsigned codes of each lane times the 4 signed bytes at x, added to the lane. */
+/* Weight kernels. qb_dot: 4 unsigned codes of each lane times the 4 signed bytes at x, added to the
+ * lane. */
 enum { Q_LANES = 16, Q_MAX_ROWS = 12 };
 typedef __m512i qb;
 typedef __m512i qi;
@@ -88,13 +99,16 @@ INLINE qb qb_and(qb a, qb b) { return _mm512_and_si512(a, b); }
 INLINE qb qb_or(qb a, qb b) { return _mm512_or_si512(a, b); }
 #define qb_shr(a, n) _mm512_srli_epi16(a, n) /* of 16-bit units: mask what crossed over */
 #define qb_shl(a, n) _mm512_slli_epi16(a, n)
-INLINE qb qb_table(const uint8_t *t) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t)); }
+INLINE qb qb_table(const uint8_t *t) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t));
+}
 INLINE qb qb_lookup(qb table, qb idx) { return _mm512_shuffle_epi8(table, idx); }
 INLINE qi qi_set1(int32_t x) { return _mm512_set1_epi32(x); }
 typedef int32_t FourBytes __attribute__((may_alias, aligned(1)));
 INLINE qi qi_dot(qi acc, qb codes, const int8_t *x, int bits) {
     (void)bits;
-    /* A register broadcast costs a slot per product; the compiler does not fold it, so the operand is spelt out. */
+    /* A register broadcast costs a slot per product; the compiler does not fold it, so the operand
+     * is spelt out. */
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(codes), "m"(*(const FourBytes *)x));
     return acc;
 }

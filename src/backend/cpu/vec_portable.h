@@ -1,5 +1,6 @@
-/* vec_portable.h: the vector header in plain C: the names of vec_avx512.h as loops over 16 lanes. Multiply-adds round twice
- * (a fused one would be a library call on machines without it), so this level has its own bits. */
+/* vec_portable.h: the vector header in plain C: the names of vec_avx512.h as loops over 16 lanes.
+ * Multiply-adds round twice (a fused one would be a library call on machines without it), so this
+ * level has its own bits. */
 #ifndef MLXCEL_BACKEND_CPU_VEC_PORTABLE_H
 #define MLXCEL_BACKEND_CPU_VEC_PORTABLE_H
 
@@ -13,16 +14,22 @@
 #define ISA_NAME "portable"
 #define INLINE static inline __attribute__((unused))
 
-typedef struct vf { float v[16]; } vf;
-typedef struct vi { int32_t v[16]; } vi;
-typedef struct vm { int32_t v[16]; } vm; /* 0 or 1 */
+typedef struct vf {
+    float v[16];
+} vf;
+typedef struct vi {
+    int32_t v[16];
+} vi;
+typedef struct vm {
+    int32_t v[16];
+} vm; /* 0 or 1 */
 
 #define LANES for (int i = 0; i < 16; i++)
-#define VEC_OP(T, name, params, expr) \
-    INLINE T name params {            \
-        T r;                          \
-        LANES r.v[i] = expr;          \
-        return r;                     \
+#define VEC_OP(T, name, params, expr)                                                              \
+    INLINE T name params {                                                                         \
+        T r;                                                                                       \
+        LANES r.v[i] = expr;                                                                       \
+        return r;                                                                                  \
     }
 
 VEC_OP(vf, vf_set1, (float x), x)
@@ -57,7 +64,9 @@ VEC_OP(vm, vi_eq, (vi a, vi b), a.v[i] == b.v[i])
 VEC_OP(vi, vi_shl, (vi a, int n), (int32_t)((uint32_t)a.v[i] << n))
 VEC_OP(vi, vi_shr, (vi a, int n), (int32_t)((uint32_t)a.v[i] >> n))
 /* Out of range and NaN give INT32_MIN, as the instruction does. */
-INLINE int32_t lane_to_int(float x) { return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)lrintf(x) : INT32_MIN; }
+INLINE int32_t lane_to_int(float x) {
+    return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)lrintf(x) : INT32_MIN;
+}
 VEC_OP(vi, vf_to_vi, (vf a), lane_to_int(a.v[i]))
 VEC_OP(vf, vi_to_vf, (vi a), (float)a.v[i])
 VEC_OP(vf, vi_as_vf, (vi a), fp_from_bits((uint32_t)a.v[i]))
@@ -89,7 +98,9 @@ VEC_OP(vf, vf_load_bf16, (const uint16_t *p), fp_bf16_to_f32(p[i]))
 INLINE void vf_store_f16(uint16_t *p, vf v) { LANES p[i] = fp_f32_to_f16(v.v[i]); }
 
 enum { Q_LANES = 16, Q_MAX_ROWS = 2 };
-typedef struct qb { uint8_t v[64]; } qb;
+typedef struct qb {
+    uint8_t v[64];
+} qb;
 typedef vi qi;
 typedef vf qf;
 #define BYTES for (int i = 0; i < 64; i++)
@@ -103,11 +114,11 @@ INLINE qb qb_set1(uint8_t x) {
     memset(r.v, x, 64);
     return r;
 }
-#define QB_OP(name, params, expr) \
-    INLINE qb name params {       \
-        qb r;                     \
-        BYTES r.v[i] = expr;      \
-        return r;                 \
+#define QB_OP(name, params, expr)                                                                  \
+    INLINE qb name params {                                                                        \
+        qb r;                                                                                      \
+        BYTES r.v[i] = expr;                                                                       \
+        return r;                                                                                  \
     }
 QB_OP(qb_and, (qb a, qb b), a.v[i] & b.v[i])
 QB_OP(qb_or, (qb a, qb b), a.v[i] | b.v[i])

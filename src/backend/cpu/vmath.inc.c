@@ -1,5 +1,6 @@
-/* Vector functions over a vec_*.h. exp: 2^n * p(r), |r| <= ln2/2, Taylor to degree 7 (relative error below 1e-7 with its
- * rounding). One definition for all lanes and tails, so a value's place in a row does not matter. */
+/* Vector functions over a vec_*.h. exp: 2^n * p(r), |r| <= ln2/2, Taylor to degree 7 (relative
+ * error below 1e-7 with its rounding). One definition for all lanes and tails, so a value's place
+ * in a row does not matter. */
 #include <float.h>
 #include <math.h>
 
@@ -24,7 +25,8 @@ INLINE vf vf_exp(vf x) {
     return vi_as_vf(vi_add(vf_as_vi(p), vi_shl(n, 23)));
 }
 
-/* 2^x for x <= 0 (clamped at -126; NaN passes): what a softmax needs. Minimax of degree 6 on [-1/2, 1/2]: 1.6e-8; 2^0 is 1. */
+/* 2^x for x <= 0 (clamped at -126; NaN passes): what a softmax needs. Minimax of degree 6 on [-1/2,
+ * 1/2]: 1.6e-8; 2^0 is 1. */
 INLINE vf vf_exp2(vf x) {
     x = vf_max(vf_set1(-126.0f), x);
     vi n = vf_to_vi(x);
@@ -54,8 +56,8 @@ INLINE vf vf_tanh(vf x) {
     return vf_sel(vf_lt(vf_abs(x), vf_set1(0.4f)), p, far);
 }
 
-/* Complementary error function by the Chebyshev fit of Numerical Recipes (erfcc): relative error 1.2e-7 everywhere, so the
- * tail of gelu keeps its digits. */
+/* Complementary error function by the Chebyshev fit of Numerical Recipes (erfcc): relative
+ * error 1.2e-7 everywhere, so the tail of gelu keeps its digits. */
 INLINE vf vf_erfc(vf x) {
     static const float C[10] = {-1.26551223f, 1.00002368f,  0.37409196f, 0.09678418f,  -0.18628806f,
                                 0.27886807f,  -1.13520398f, 1.48851587f, -0.82215223f, 0.17087277f};
@@ -75,21 +77,32 @@ INLINE vf vf_softplus(vf x) { /* rare: lane by lane */
 
 INLINE vf vf_act(Act fn, float param, vf x) {
     switch (fn) {
-    case ACT_SILU: return vf_div(x, vf_add(vf_set1(1), vf_exp(vf_neg(x))));
-    case ACT_GELU: return vf_mul(vf_mul(x, vf_set1(0.5f)), vf_erfc(vf_mul(x, vf_set1(-0.707106781f))));
+    case ACT_SILU:
+        return vf_div(x, vf_add(vf_set1(1), vf_exp(vf_neg(x))));
+    case ACT_GELU:
+        return vf_mul(vf_mul(x, vf_set1(0.5f)), vf_erfc(vf_mul(x, vf_set1(-0.707106781f))));
     case ACT_GELU_TANH: { /* 0.5 (1 + tanh u) = sigmoid(2 u): nothing cancels */
         vf u = vf_fma(vf_mul(vf_mul(x, x), x), vf_set1(0.044715f), x);
         return vf_div(x, vf_add(vf_set1(1), vf_exp(vf_mul(u, vf_set1(-1.59576912f)))));
     }
-    case ACT_RELU: return vf_max(vf_zero(), x);
-    case ACT_RELU2: return vf_mul(vf_max(vf_zero(), x), x);
-    case ACT_SIGMOID: return vf_sigmoid(x);
-    case ACT_TANH: return vf_tanh(x);
-    case ACT_SOFTPLUS: return vf_softplus(x);
-    case ACT_EXP: return vf_sel(vf_lt(vf_set1(88.72f), x), vf_set1(INFINITY), vf_exp(x));
-    case ACT_QUICK_GELU: return vf_div(x, vf_add(vf_set1(1), vf_exp(vf_mul(x, vf_set1(-1.702f)))));
-    case ACT_SOFTCAP: return vf_mul(vf_set1(param), vf_tanh(vf_div(x, vf_set1(param))));
-    case ACT_COUNT: break;
+    case ACT_RELU:
+        return vf_max(vf_zero(), x);
+    case ACT_RELU2:
+        return vf_mul(vf_max(vf_zero(), x), x);
+    case ACT_SIGMOID:
+        return vf_sigmoid(x);
+    case ACT_TANH:
+        return vf_tanh(x);
+    case ACT_SOFTPLUS:
+        return vf_softplus(x);
+    case ACT_EXP:
+        return vf_sel(vf_lt(vf_set1(88.72f), x), vf_set1(INFINITY), vf_exp(x));
+    case ACT_QUICK_GELU:
+        return vf_div(x, vf_add(vf_set1(1), vf_exp(vf_mul(x, vf_set1(-1.702f)))));
+    case ACT_SOFTCAP:
+        return vf_mul(vf_set1(param), vf_tanh(vf_div(x, vf_set1(param))));
+    case ACT_COUNT:
+        break;
     }
     return x;
 }
