@@ -3,14 +3,13 @@
 #include "backend/cpu/qtile.inc.c"
 
 #if defined(Q_ALL_ROWS)
-#define EACH_ROWS(M, ...)                                                                          \
+#define ROWS_TO_6(M, ...)                                                                          \
     M(1, __VA_ARGS__)                                                                              \
-    M(2, __VA_ARGS__)                                                                              \
-    M(3, __VA_ARGS__)                                                                              \
-    M(4, __VA_ARGS__)                                                                              \
-    M(5, __VA_ARGS__)                                                                              \
-    M(6, __VA_ARGS__) M(7, __VA_ARGS__) M(8, __VA_ARGS__) M(9, __VA_ARGS__) M(10, __VA_ARGS__)     \
-        M(11, __VA_ARGS__) M(12, __VA_ARGS__)
+    M(2, __VA_ARGS__) M(3, __VA_ARGS__) M(4, __VA_ARGS__) M(5, __VA_ARGS__) M(6, __VA_ARGS__)
+#define ROWS_TO_12(M, ...)                                                                         \
+    M(7, __VA_ARGS__)                                                                              \
+    M(8, __VA_ARGS__) M(9, __VA_ARGS__) M(10, __VA_ARGS__) M(11, __VA_ARGS__) M(12, __VA_ARGS__)
+#define EACH_ROWS(M, ...) ROWS_TO_6(M, __VA_ARGS__) ROWS_TO_12(M, __VA_ARGS__)
 #elif defined(Q_FOUR_ROWS)
 #define EACH_ROWS(M, ...) M(1, __VA_ARGS__) M(2, __VA_ARGS__) M(3, __VA_ARGS__) M(4, __VA_ARGS__)
 #else
