@@ -13,12 +13,15 @@ static char conversation[1 << 20] = "[]"; /* a JSON array of messages */
 static void add_message(const char *role, const char *text) {
     size_t n = strlen(conversation) - 1; /* over the closing bracket */
     if (n + 6 * strlen(text) + 100 > sizeof conversation) exit(1);
-    n += (size_t)sprintf(conversation + n, "%s{\"role\":\"%s\",\"content\":\"", n > 1 ? "," : "", role);
+    char *end = conversation + sizeof conversation;
+    char *at = conversation + n;
+    at += snprintf(at, (size_t)(end - at), "%s{\"role\":\"%s\",\"content\":\"", n > 1 ? "," : "",
+                   role);
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
         bool plain = *p >= ' ' && *p != '"' && *p != '\\';
-        n += (size_t)sprintf(conversation + n, plain ? "%c" : "\\u%04x", *p);
+        at += snprintf(at, (size_t)(end - at), plain ? "%c" : "\\u%04x", *p);
     }
-    strcpy(conversation + n, "\"}]");
+    snprintf(at, (size_t)(end - at), "\"}]");
 }
 
 static bool print_text(void *answer, const mlxcel_event *event) {
