@@ -1,8 +1,10 @@
-/* unicode.h: character properties, case mapping, normalization and terminal width from our own tables (unicode_*_tab.c,
- * written by tools/gen_unicode.py), so that token ids never depend on the host's library.
+/* unicode.h: character properties, case mapping, normalization and terminal width from our own
+ * tables (unicode_*_tab.c, written by tools/gen_unicode.py), so that token ids never depend on
+ * the host's library.
  *
- * Versions differ on purpose. Categories are Unicode 16 (what the reference's regex engine has); unicode_is_numeric and
- * case mappings are Unicode 17; normalization and scripts are the older data that the reference tokenizers use.
+ * Versions differ on purpose. Categories are Unicode 16 (what the reference's regex engine has);
+ * unicode_is_numeric and case mappings are Unicode 17; normalization and scripts are the older
+ * data that the reference tokenizers use.
  *
  *     size_t n = unicode_lower(cp, out);             1..3 code points
  *     unicode_put_lower(&buf, text);                 whole strings, with final sigma as Python does it
@@ -15,10 +17,37 @@
 #include "base/buf.h"
 
 typedef enum UnicodeCategory {
-    UNICODE_CN, UNICODE_LU, UNICODE_LL, UNICODE_LT, UNICODE_LM, UNICODE_LO, UNICODE_MN, UNICODE_MC, UNICODE_ME,
-    UNICODE_ND, UNICODE_NL, UNICODE_NO, UNICODE_PC, UNICODE_PD, UNICODE_PS, UNICODE_PE, UNICODE_PI, UNICODE_PF,
-    UNICODE_PO, UNICODE_SM, UNICODE_SC, UNICODE_SK, UNICODE_SO, UNICODE_ZS, UNICODE_ZL, UNICODE_ZP, UNICODE_CC,
-    UNICODE_CF, UNICODE_CS, UNICODE_CO, UNICODE_CATEGORY_COUNT
+    UNICODE_CN,
+    UNICODE_LU,
+    UNICODE_LL,
+    UNICODE_LT,
+    UNICODE_LM,
+    UNICODE_LO,
+    UNICODE_MN,
+    UNICODE_MC,
+    UNICODE_ME,
+    UNICODE_ND,
+    UNICODE_NL,
+    UNICODE_NO,
+    UNICODE_PC,
+    UNICODE_PD,
+    UNICODE_PS,
+    UNICODE_PE,
+    UNICODE_PI,
+    UNICODE_PF,
+    UNICODE_PO,
+    UNICODE_SM,
+    UNICODE_SC,
+    UNICODE_SK,
+    UNICODE_SO,
+    UNICODE_ZS,
+    UNICODE_ZL,
+    UNICODE_ZP,
+    UNICODE_CC,
+    UNICODE_CF,
+    UNICODE_CS,
+    UNICODE_CO,
+    UNICODE_CATEGORY_COUNT
 } UnicodeCategory;
 
 /* Sets of categories as bit masks: UNICODE_IN(cp, UNICODE_LETTERS). */
@@ -43,10 +72,11 @@ bool unicode_is_numeric(uint32_t cp); /* Nd, Nl, No of Unicode 17 */
 bool unicode_is_lower(uint32_t cp);   /* Ll, and Lm/So/Nl with the Lowercase property */
 bool unicode_is_upper(uint32_t cp);   /* Lu, and So/Nl with the Uppercase property */
 
-bool unicode_is_cased(uint32_t cp);   /* has the Cased property */
-bool unicode_is_old(uint32_t cp);     /* exists in Unicode 8.0 */
+bool unicode_is_cased(uint32_t cp); /* has the Cased property */
+bool unicode_is_old(uint32_t cp);   /* exists in Unicode 8.0 */
 
-/* Full case mappings of one code point: 1..3 code points into out. No context (final sigma) here. */
+/* Full case mappings of one code point: 1..3 code points into out. No context (final sigma)
+ * here. */
 size_t unicode_lower(uint32_t cp, uint32_t out[3]);
 size_t unicode_upper(uint32_t cp, uint32_t out[3]);
 size_t unicode_title(uint32_t cp, uint32_t out[3]);
@@ -59,11 +89,16 @@ void unicode_put_capitalized(Buf *out, Str s);
 
 typedef enum UnicodeForm { UNICODE_NFC, UNICODE_NFD, UNICODE_NFKC, UNICODE_NFKD } UnicodeForm;
 void unicode_normalize(UnicodeForm form, Str s, Buf *out); /* appends */
-bool unicode_is_plain(UnicodeForm form, Str s);            /* quick check: surely unchanged by that form */
+bool unicode_is_plain(UnicodeForm form, Str s); /* quick check: surely unchanged by that form */
 uint8_t unicode_combining_class(uint32_t cp);
 
 /* Script as the reference's UnicodeScripts pre-tokenizer knows it: equal numbers, equal scripts. */
-enum { UNICODE_SCRIPT_ANY = 0, UNICODE_SCRIPT_COMMON = 1, UNICODE_SCRIPT_INHERITED = 2, UNICODE_SCRIPT_HAN = 3 };
+enum {
+    UNICODE_SCRIPT_ANY = 0,
+    UNICODE_SCRIPT_COMMON = 1,
+    UNICODE_SCRIPT_INHERITED = 2,
+    UNICODE_SCRIPT_HAN = 3
+};
 uint8_t unicode_script(uint32_t cp);
 
 /* The end of the extended grapheme cluster (UAX 29) that begins at `at`; at < s.n. */

@@ -1,5 +1,5 @@
-/* Spot checks of the generated tables and of the algorithms on them: each line is a case that a wrong version, a wrong order
- * or a forgotten rule gets wrong. */
+/* Spot checks of the generated tables and of the algorithms on them: each line is a case that a
+ * wrong version, a wrong order or a forgotten rule gets wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

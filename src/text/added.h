@@ -1,7 +1,9 @@
-/* added.h: tokens that are found in the text before anything else happens to it: specials, and words added to a model later.
+/* added.h: tokens that are found in the text before anything else happens to it: specials, and
+ * words added to a model later.
  *
- * Two passes, as in the reference: tokens with normalized = false on the raw text, the others on the normalized text. At
- * every position the longest token wins. A token marked special counts only where the text was written by the template. */
+ * Two passes, as in the reference: tokens with normalized = false on the raw text, the others on
+ * the normalized text. At every position the longest token wins. A token marked special counts
+ * only where the text was written by the template. */
 #ifndef MLXCEL_TEXT_ADDED_H
 #define MLXCEL_TEXT_ADDED_H
 
@@ -48,7 +50,8 @@ bool added_push(Added *a, AddedToken t,
 bool added_finish(Added *a, Err *err) MUST_CHECK; /* patterns are set */
 void added_deinit(Added *a);
 const AddedToken *added_by_id(const Added *a, uint32_t id); /* NULL if it is none */
-/* Cuts text at the tokens of one pass. The origins cover it. specials_only: of a mixed text, only what the template wrote. */
+/* Cuts text at the tokens of one pass. The origins cover it. specials_only: of a mixed text,
+ * only what the template wrote. */
 void added_split(const Added *a, bool normalized, Str text, const TextOrigin *origins,
                  size_t n_origins, bool specials_only, SegmentList *out);
 void segments_deinit(SegmentList *l);

@@ -4,7 +4,8 @@
 
 #include "base/str.h"
 
-/* Decodes into out, which has room for s.n / 4 * 3 + 3 bytes (it may be s.p itself). false: not base64. */
+/* Decodes into out, which has room for s.n / 4 * 3 + 3 bytes (it may be s.p itself). false: not
+ * base64. */
 bool base64_decode(Str s, char *out, size_t *n);
 
 #endif

@@ -58,9 +58,10 @@ static bool build_slots(Bpe *b) {
     return true;
 }
 
-/* U+2581 stands for a blank in SentencePiece vocabularies. Where no merge joins something that does not end in it to something
- * that begins with it, a text may be cut before every run of them, and words be merged one by one. Few vocabularies have such
- * merges, and then behind one or two characters only. A left part that is no text (bytes, unknown) forbids all cuts. */
+/* U+2581 stands for a blank in SentencePiece vocabularies. Where no merge joins something that
+ * does not end in it to something that begins with it, a text may be cut before every run of
+ * them, and words be merged one by one. Few vocabularies have such merges, and then behind one
+ * or two characters only. A left part that is no text (bytes, unknown) forbids all cuts. */
 static bool find_space_joins(Bpe *b) {
     const Vocab *v = b->vocab;
     if (!v->dense || vocab_find(v, STR("\xE2\x96\x81")) == TOK_NONE) return false;
@@ -206,8 +207,9 @@ static Str affixed(const Bpe *b, Str c, bool first, bool last, Buf *tmp) {
     return buf_str(tmp);
 }
 
-/* Characters to ids. An unknown character becomes its bytes, or the unknown token, which waits for the next known character
- * so that neighbours can be fused; bytes do not end that wait (as in the reference). */
+/* Characters to ids. An unknown character becomes its bytes, or the unknown token, which waits
+ * for the next known character so that neighbours can be fused; bytes do not end that wait (as
+ * in the reference). */
 static bool symbols_of_chars(const Bpe *b, Str piece, BpeWork *w, Err *err) {
     size_t per_char = 1;
     bool pending = false, ok = true;

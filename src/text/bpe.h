@@ -1,8 +1,9 @@
-/* bpe.h: byte-pair encoding of one piece of text (Sennrich et al. 2016): start from characters (or bytes), then merge, again
- * and again, the adjacent pair of lowest rank, leftmost first among equals.
+/* bpe.h: byte-pair encoding of one piece of text (Sennrich et al. 2016): start from characters
+ * (or bytes), then merge, again and again, the adjacent pair of lowest rank, leftmost first
+ * among equals.
  *
- * Short pieces are merged in small arrays. Long ones use one bucket of positions per rank, opened in order of rank, so a
- * text of one endless word costs time linear in its length.
+ * Short pieces are merged in small arrays. Long ones use one bucket of positions per rank,
+ * opened in order of rank, so a text of one endless word costs time linear in its length.
  *
  * The model is immutable after bpe_finish(); scratch is the caller's. */
 #ifndef MLXCEL_TEXT_BPE_H
@@ -30,8 +31,9 @@ typedef struct Bpe {
     bool raw;    /* pieces and vocabulary are raw bytes (tiktoken) */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool has_unk;
-    bool
-        cut_at_space; /* long texts are cut before U+2581, except behind these bytes, from which a merge crosses into it: */
+    /* long texts are cut before U+2581, except behind these bytes, from which a merge crosses
+     * into it: */
+    bool cut_at_space;
     bool joins_space[256];
     Str unk, prefix, suffix;    /* unknown token, continuing-subword prefix, end-of-word suffix */
     uint32_t unk_id;            /* TOK_NONE: has_unk, but not in the vocabulary */

@@ -1,6 +1,7 @@
-/* Merging long pieces. Positions wait in one list per rank; ranks wait in a small heap. A list is opened when its rank is
- * the lowest: copied out, sorted if need be, and walked left to right. What arrives for a list already open goes to a second
- * heap, ordered by rank and position. Every step takes the lowest (rank, position) of all, as a single heap would, but a
+/* Merging long pieces. Positions wait in one list per rank; ranks wait in a small heap. A list
+ * is opened when its rank is the lowest: copied out, sorted if need be, and walked left to
+ * right. What arrives for a list already open goes to a second heap, ordered by rank and
+ * position. Every step takes the lowest (rank, position) of all, as a single heap would, but a
  * million equal pairs cost a walk, not a million sifts. */
 #include <string.h>
 
@@ -217,7 +218,8 @@ bool bpe_merge_long(const Bpe *b, uint32_t *ids, size_t *n_ids, Err *err) {
     size_t n = *n_ids;
     Queue q = {.free_node = NONE};
     bool ok = false;
-    /* Links between living symbols; a symbol merged into its left neighbour has next == its own index. */
+    /* Links between living symbols; a symbol merged into its left neighbour has next == its own
+     * index. */
     uint32_t *next = mem_resize_array(NULL, n, 2 * sizeof *next), *prev = next ? next + n : NULL;
     if (!next || n >= NONE) goto done;
     for (size_t i = 0; i < n; i++) {

@@ -42,7 +42,8 @@ bool charclass_is_old_mark(uint32_t cp) {
     return unicode_category(cp) == UNICODE_MN && unicode_is_old(cp);
 }
 
-/* The scripts' data is of the same age as that of StripAccents, so a mark without a script is too young. */
+/* The scripts' data is of the same age as that of StripAccents, so a mark without a script is
+ * too young. */
 bool charclass_is_combining(uint32_t cp) {
     if (cp == 0x1CF2 || cp == 0x1CF3) return true;
     return unicode_is_mark(cp) && unicode_script(cp) != UNICODE_SCRIPT_ANY && cp != 0x111C9;

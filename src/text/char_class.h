@@ -1,4 +1,5 @@
-/* char_class.h: the small sets of characters that the reference's steps use and Unicode has no property for. */
+/* char_class.h: the small sets of characters that the reference's steps use and Unicode has no
+ * property for. */
 #ifndef MLXCEL_TEXT_CHAR_CLASS_H
 #define MLXCEL_TEXT_CHAR_CLASS_H
 

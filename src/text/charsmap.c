@@ -24,7 +24,8 @@ bool charsmap_open(Charsmap *m, Str blob, Err *err) {
     return true;
 }
 
-/* Units of Darts-clone: label in the low byte, bit 8 says a value follows, the rest is the offset to the children. */
+/* Units of Darts-clone: label in the low byte, bit 8 says a value follows, the rest is the
+ * offset to the children. */
 static uint32_t unit_offset(uint32_t u) { return (u >> 10) << ((u & 0x200) >> 6); }
 
 bool charsmap_find(const Charsmap *m, Str s, bool shortest, size_t *len, Str *replacement) {

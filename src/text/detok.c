@@ -1,5 +1,6 @@
-/* The window method: the text of a few ids before the new ones is decoded together with them, so that whatever a decoder does
- * at the start of a text (a blank dropped, a word joined) is done to both and cancels out. */
+/* The window method: the text of a few ids before the new ones is decoded together with them, so
+ * that whatever a decoder does at the start of a text (a blank dropped, a word joined) is done
+ * to both and cancels out. */
 #include "text/detok.h"
 
 #include "text/encode.h"
@@ -42,7 +43,8 @@ static size_t common_prefix(Str a, Str b) {
     return n;
 }
 
-/* Gives text[from..] out and moves the window: the ids just shown are what the next ones are decoded with. */
+/* Gives text[from..] out and moves the window: the ids just shown are what the next ones are
+ * decoded with. */
 static bool give_out(Detok *d, size_t from, Str *piece, Err *err) {
     buf_clear(&d->piece);
     buf_put(&d->piece, str_from(buf_str(&d->text), from));

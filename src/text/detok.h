@@ -1,6 +1,7 @@
-/* detok.h: ids that arrive one by one to text that can be shown at once. A piece is given out when it ends in a whole
- * character that no later token can change; until then it is held back. All pieces together, with what detok_finish() gives,
- * are what tokenizer_decode() makes of all ids.
+/* detok.h: ids that arrive one by one to text that can be shown at once. A piece is given out
+ * when it ends in a whole character that no later token can change; until then it is held back.
+ * All pieces together, with what detok_finish() gives, are what tokenizer_decode() makes of all
+ * ids.
  *
  *     Detok d;
  *     detok_init(&d, tokenizer, false);
@@ -8,7 +9,8 @@
  *     detok_finish(&d, &rest, err);
  *     detok_deinit(&d);
  *
- * One sequence, one Detok, one thread at a time. After the first tokens nothing more is allocated. */
+ * One sequence, one Detok, one thread at a time. After the first tokens nothing more is
+ * allocated. */
 #ifndef MLXCEL_TEXT_DETOK_H
 #define MLXCEL_TEXT_DETOK_H
 

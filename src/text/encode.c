@@ -5,8 +5,8 @@
 #include "base/utf8.h"
 #include "text/tokenizer_priv.h"
 
-/* Words repeat: what a short piece became is remembered for the rest of the text. The cache is the call's own, so nothing is
- * shared between threads; an entry is one cache line. */
+/* Words repeat: what a short piece became is remembered for the rest of the text. The cache is
+ * the call's own, so nothing is shared between threads; an entry is one cache line. */
 enum { CACHE_KEY = 22, CACHE_IDS = 8, CACHE_FROM_BYTES = 2048 };
 
 typedef struct CacheEntry {
@@ -157,7 +157,8 @@ static bool encode_pieces(const Tokenizer *t, Str text, const PieceList *pieces,
     return true;
 }
 
-/* Text between added tokens of the first pass. who: 1 the template wrote it, 0 the user, -1 both. */
+/* Text between added tokens of the first pass. who: 1 the template wrote it, 0 the user, -1
+ * both. */
 static bool encode_segment(const Tokenizer *t, Str text, bool first, int who, EncodeWork *w,
                            TokIds *out, Err *err) {
     Str norm;
@@ -195,8 +196,8 @@ static int who_wrote(const EncodeWork *w, size_t from, size_t to) {
     return who == -2 ? 0 : who;
 }
 
-/* A text by two hands, and specials that are searched for after normalization: what the template spelled is taken out of the
- * raw text first, since normalization forgets who wrote what. */
+/* A text by two hands, and specials that are searched for after normalization: what the template
+ * spelled is taken out of the raw text first, since normalization forgets who wrote what. */
 static bool encode_mixed(const Tokenizer *t, Str text, size_t from, size_t to, EncodeWork *w,
                          TokIds *out, Err *err) {
     SegmentList found = {0};

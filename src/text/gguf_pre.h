@@ -1,5 +1,6 @@
-/* gguf_pre.h: what a GGUF's tokenizer.ggml.pre says about a BPE vocabulary: how text is split (the expressions of the model's
- * own tokenizer.json), whether whole pieces win over merges, whether BOS is added, whether text is normalized. */
+/* gguf_pre.h: what a GGUF's tokenizer.ggml.pre says about a BPE vocabulary: how text is split
+ * (the expressions of the model's own tokenizer.json), whether whole pieces win over merges,
+ * whether BOS is added, whether text is normalized. */
 #ifndef MLXCEL_TEXT_GGUF_PRE_H
 #define MLXCEL_TEXT_GGUF_PRE_H
 

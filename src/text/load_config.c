@@ -1,5 +1,5 @@
-/* tokenizer_config.json and special_tokens_map.json: names of the special tokens, tokens that the tokenizer file itself does
- * not list, and whether BOS and EOS are added. */
+/* tokenizer_config.json and special_tokens_map.json: names of the special tokens, tokens that
+ * the tokenizer file itself does not list, and whether BOS and EOS are added. */
 #include "json/json.h"
 #include "text/tok_load.h"
 #include "text/tokenizer_priv.h"
@@ -36,7 +36,8 @@ static bool parse(Str text, Arena *a, const Json **out, Err *err) {
     return true;
 }
 
-/* Tokens of the configuration that neither the tokenizer file's added tokens nor an id of it cover. */
+/* Tokens of the configuration that neither the tokenizer file's added tokens nor an id of it
+ * cover. */
 static bool take_added(Tokenizer *t, const Json *list, Err *err) {
     for (size_t i = 0; list && list->type == JSON_OBJECT && i < list->n; i++) {
         const Json *j = &list->items[i];
@@ -61,8 +62,8 @@ static bool take_added(Tokenizer *t, const Json *list, Err *err) {
     return true;
 }
 
-/* Classes whose post-processor transformers builds from add_bos_token and add_eos_token. A tokenizer.json that adds tokens
- * itself has the last word here. */
+/* Classes whose post-processor transformers builds from add_bos_token and add_eos_token. A
+ * tokenizer.json that adds tokens itself has the last word here. */
 static bool rebuilds_post(Str name) {
     return str_starts(name, STR("Llama")) || str_starts(name, STR("CodeLlama")) ||
            str_starts(name, STR("Gemma")) || str_starts(name, STR("Cohere"));

@@ -1,5 +1,5 @@
-/* tokenizer.json. The file is read once with the pull parser: vocabulary and merges go straight into their tables; the small
- * sections are parsed as trees. */
+/* tokenizer.json. The file is read once with the pull parser: vocabulary and merges go straight
+ * into their tables; the small sections are parsed as trees. */
 #include <string.h>
 
 #include "json/json_reader.h"

@@ -329,7 +329,8 @@ static bool take_field(Fields *f, JsonReader *r, Str key, Err *err) {
     if (!str_eqc(key, "merges")) return skip_raw(r, f->text, &skipped, err);
     if (f->has_merges) return err_set(err, ERR_INPUT, "model has two lists of merges");
     f->has_merges = true;
-    /* The prefix is cut off the right part, so it must be known first too; writers put both before the merges. */
+    /* The prefix is cut off the right part, so it must be known first too; writers put both
+     * before the merges. */
     return f->has_vocab && !f->vocab_is_list ? take_merges(f, r, err)
                                              : skip_raw(r, f->text, &f->merges_raw, err);
 }

@@ -5,10 +5,12 @@
 #include "json/json_reader.h"
 #include "text/tokenizer.h"
 
-/* r stands before the value; text is the whole file. Fills vocabulary, merges and the model's fields. */
+/* r stands before the value; text is the whole file. Fills vocabulary, merges and the model's
+ * fields. */
 bool load_model(Tokenizer *t, JsonReader *r, Str text, Err *err) MUST_CHECK;
 
-/* Merges as every source has them: two spellings in order of rank. Unknown parts or results are an error that names them. */
+/* Merges as every source has them: two spellings in order of rank. Unknown parts or results are
+ * an error that names them. */
 typedef struct MergeAdder {
     Tokenizer *t;
     uint32_t rank;

@@ -1,4 +1,5 @@
-/* PLaMo's tokenizer.jsonl: one piece a line, [text, score, type?, ...]; its id is the line's number. */
+/* PLaMo's tokenizer.jsonl: one piece a line, [text, score, type?, ...]; its id is the line's
+ * number. */
 #include <math.h>
 #include <string.h>
 

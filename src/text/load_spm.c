@@ -204,7 +204,8 @@ static bool build_specials(Model *m, Err *err) {
     if (is_control(m, m->eos)) t->roles[TOK_EOS] = (uint32_t)m->eos;
     if (is_control(m, m->unk)) t->roles[TOK_UNK] = (uint32_t)m->unk;
     if (is_control(m, m->pad)) t->roles[TOK_PAD] = (uint32_t)m->pad;
-    /* The file does not say what is added around a text: Llama's BPE models put BOS in front, T5's unigram models EOS behind. */
+    /* The file does not say what is added around a text: Llama's BPE models put BOS in front,
+     * T5's unigram models EOS behind. */
     return postproc_set(&t->post, m->type == TYPE_BPE ? t->roles[TOK_BOS] : TOK_NONE,
                         m->type == TYPE_UNIGRAM ? t->roles[TOK_EOS] : TOK_NONE, err);
 }

@@ -1,5 +1,5 @@
-/* *.tiktoken: one token a line, its bytes in base64 and its rank, which is its id. Any two neighbours whose concatenation is a
- * token may merge, lowest rank first. */
+/* *.tiktoken: one token a line, its bytes in base64 and its rank, which is its id. Any two
+ * neighbours whose concatenation is a token may merge, lowest rank first. */
 #include <string.h>
 
 #include "text/base64.h"

@@ -117,7 +117,8 @@ static void put_nmt(Str s, Buf *out) {
     }
 }
 
-/* What the text at `at` is rewritten to, and how much of it: a kept piece, the longest entry of the map, or a character. */
+/* What the text at `at` is rewritten to, and how much of it: a kept piece, the longest entry of
+ * the map, or a character. */
 static Str sentencepiece_next(const NormStep *st, Str s, size_t at, size_t *len) {
     Str rest = str_from(s, at), with;
     if (st->kept && trie_longest(st->kept, rest, len) != TRIE_NONE) return str_slice(rest, 0, *len);
@@ -225,7 +226,8 @@ static bool run_step(const NormStep *st, Str s, Buf work[2], int *turn, Str *res
     return true;
 }
 
-/* The step takes the first character away, so that what follows does not start the original text. */
+/* The step takes the first character away, so that what follows does not start the original
+ * text. */
 static bool drops_first(const NormStep *st, Str before) {
     if (before.n == 0) return false;
     uint32_t len, cp = utf8_fast(before.p, &len);

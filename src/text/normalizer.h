@@ -1,5 +1,5 @@
-/* normalizer.h: rewrites a text before it is cut into pieces. A Normalizer is a flat list of steps (nested Sequences are
- * unrolled) that are applied in order. */
+/* normalizer.h: rewrites a text before it is cut into pieces. A Normalizer is a flat list of
+ * steps (nested Sequences are unrolled) that are applied in order. */
 #ifndef MLXCEL_TEXT_NORMALIZER_H
 #define MLXCEL_TEXT_NORMALIZER_H
 
@@ -46,8 +46,8 @@ typedef struct Normalizer {
 /* j is the "normalizer" value (null: none). Strings are copied into the arena. */
 bool normalizer_load(Normalizer *nz, const Json *j, Arena *a, Err *err) MUST_CHECK;
 bool normalizer_push(Normalizer *nz, NormStep step, Err *err) MUST_CHECK;
-/* The new text is a view of text or of one of the two buffers, which take turns. *moved: the first character left is not the
- * first of text any more. */
+/* The new text is a view of text or of one of the two buffers, which take turns. *moved: the
+ * first character left is not the first of text any more. */
 bool normalizer_run(const Normalizer *nz, Str text, Buf work[2], Str *out, bool *moved,
                     Err *err) MUST_CHECK;
 void normalizer_deinit(Normalizer *nz);

@@ -1,4 +1,5 @@
-/* postproc.h: what add_special puts around one text or a pair: templates, Bert, Roberta. Compiled to two flat lists. */
+/* postproc.h: what add_special puts around one text or a pair: templates, Bert, Roberta.
+ * Compiled to two flat lists. */
 #ifndef MLXCEL_TEXT_POSTPROC_H
 #define MLXCEL_TEXT_POSTPROC_H
 

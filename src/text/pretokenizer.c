@@ -167,8 +167,9 @@ static void split_bert(Step *st, Piece p) {
     if (start < p.to) pieces_push(st->out, start, p.to);
 }
 
-/* Hiragana, Katakana and U+30FC count as Han; blanks belong to every script. A piece begins at the text's start, unless it
- * begins with such characters: those are not part of any piece (as in the reference). */
+/* Hiragana, Katakana and U+30FC count as Han; blanks belong to every script. A piece begins at
+ * the text's start, unless it begins with such characters: those are not part of any piece (as
+ * in the reference). */
 static uint8_t script_of(uint32_t cp, uint8_t hiragana, uint8_t katakana) {
     if (cp == ' ') return UNICODE_SCRIPT_ANY;
     if (cp == 0x30FC) return UNICODE_SCRIPT_HAN;
@@ -264,7 +265,8 @@ static bool split_piece(Step *st, Piece p, Err *err) {
     return err_set(err, ERR_INTERNAL, "pre-tokenizer step %d", (int)s->kind);
 }
 
-/* ByteLevel's prefix blank; Metaspace's replacement and prefix. The text is written anew, piece by piece. */
+/* ByteLevel's prefix blank; Metaspace's replacement and prefix. The text is written anew, piece
+ * by piece. */
 static bool rewrite_before(const PretokStep *s, Str text, bool first, PieceList *l, Buf *out) {
     buf_clear(out);
     if (!buf_reserve(out, text.n + text.n / 8 + 64)) return false;

@@ -1,8 +1,9 @@
-/* pretokenizer.h: cuts a normalized text into the pieces that the model encodes one by one. A Pretokenizer is a flat list of
- * steps (nested Sequences are unrolled); each step cuts every piece further and may change the text.
+/* pretokenizer.h: cuts a normalized text into the pieces that the model encodes one by one. A
+ * Pretokenizer is a flat list of steps (nested Sequences are unrolled); each step cuts every
+ * piece further and may change the text.
  *
- * If the last step is ByteLevel and the model knows GPT-2's alphabet, the mapping to it is left to the model
- * (pretok_leave_mapping): pieces stay raw bytes. */
+ * If the last step is ByteLevel and the model knows GPT-2's alphabet, the mapping to it is left
+ * to the model (pretok_leave_mapping): pieces stay raw bytes. */
 #ifndef MLXCEL_TEXT_PRETOKENIZER_H
 #define MLXCEL_TEXT_PRETOKENIZER_H
 
@@ -68,8 +69,8 @@ bool pretok_leave_mapping(
     Pretokenizer *p); /* true: the last step is ByteLevel and now leaves the mapping out */
 void pretok_deinit(Pretokenizer *p);
 
-/* text: valid UTF-8, shorter than 2^30 bytes. first: it starts the original text. *out_text and *pieces are views into w (or
- * text) until the next call. */
+/* text: valid UTF-8, shorter than 2^30 bytes. first: it starts the original text. *out_text and
+ * *pieces are views into w (or text) until the next call. */
 bool pretok_run(const Pretokenizer *p, Str text, bool first, PretokWork *w, Str *out_text,
                 const PieceList **pieces, Err *err) MUST_CHECK;
 void pretokwork_deinit(PretokWork *w);

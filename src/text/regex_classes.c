@@ -50,7 +50,8 @@ typedef struct Sets { /* sets already spelled out */
     Buf text;
 } Sets;
 
-/* Oniguruma's \w: as UTS 18 has it, without the joiners, and with six superscripts and fractions of Latin-1. */
+/* Oniguruma's \w: as UTS 18 has it, without the joiners, and with six superscripts and fractions
+ * of Latin-1. */
 static bool is_onig_word(uint32_t cp) {
     if (cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || (cp >= 0xBC && cp <= 0xBE)) return true;
     return cp != 0x200C && cp != 0x200D && charclass_is_word(cp);
@@ -139,7 +140,8 @@ static size_t put_escape(Sets *sets, Str s, Buf *out) {
     return len;
 }
 
-/* Options other than the plain group forms: (?i), (?i:, (?-i), (?D) ... A group with options of its own is left as it is. */
+/* Options other than the plain group forms: (?i), (?i:, (?-i), (?D) ... A group with options of
+ * its own is left as it is. */
 static bool opens_options(Str s) {
     return str_starts(s, STR("(?")) && s.n > 2 &&
            ((s.p[2] | 0x20) >= 'a' && (s.p[2] | 0x20) <= 'z');

@@ -1,11 +1,12 @@
 /* The published patterns are variations on a few shapes; a rule is a shape and its parameters:
  *
- *   words   GPT-2: an optional blank and letters. CL100K: an optional character that is no letter, digit or line end, and
- *           letters. O200K: the same with upper case before lower case. DEEPSEEK: letters and marks; or one ASCII
- *           punctuation mark and ASCII letters.
+ *   words   GPT-2: an optional blank and letters. CL100K: an optional character that is no letter,
+ *           digit or line end, and letters. O200K: the same with upper case before lower case.
+ *           DEEPSEEK: letters and marks; or one ASCII punctuation mark and ASCII letters.
  *   digits  how many together; GPT-2 takes any number after an optional blank
- *   other   an optional blank and what is neither white space, letter nor digit; then line ends (and slashes)
- *   space   up to the last line end of a run; else the run without its last character; else all of it */
+ *   other   an optional blank and what is neither white space, letter nor digit; then line ends
+ *           (and slashes)
+ *   space   up to the last line end of a run; else the run without its last character; else all */
 #include "text/split_rule.h"
 
 #include "base/unicode.h"
@@ -24,15 +25,14 @@ struct SplitRule {
     const char *pattern;
     Words words;
     Quotes quotes;
-    uint8_t
-        digits; /* most digits in a piece; 0: any number with a blank in front; 255: digits have no rule */
+    /* most digits in a piece; 0: any number with a blank in front; 255: digits have no rule */
+    uint8_t digits;
     bool line_ends; /* \s*[\r\n]+ */
     bool slashes;   /* [\r\n/]* after punctuation instead of [\r\n]* */
     bool marks;     /* marks count as letters */
     bool end_first; /* \s+$ before everything else about white space */
-    bool han_apart; /* runs of Han characters are pieces of their own */
-    uint8_t
-        only_digits; /* the pattern is nothing but digits: this many at most; ASCII_3: [0-9][0-9][0-9] */
+    /* the pattern is nothing but digits: this many at most; ASCII_3: [0-9][0-9][0-9] */
+    uint8_t only_digits;
     bool only_cjk; /* the pattern is DeepSeek's second */
 };
 
@@ -243,7 +243,8 @@ static size_t match_cl100k(const SplitRule *r, Str s, size_t at) {
     return match_space(r, s, at);
 }
 
-/* UPPER* LOWER+ at `at`, as a backtracking matcher finds it; 0: none. *upper_end: end of the UPPER run. */
+/* UPPER* LOWER+ at `at`, as a backtracking matcher finds it; 0: none. *upper_end: end of the
+ * UPPER run. */
 static size_t match_cased(Str s, size_t at, size_t *upper_end) {
     size_t end = at,
            last = 0; /* last: end of the last character of the run that LOWER+ could take */

@@ -1,4 +1,5 @@
-/* spm_build.h: what SentencePiece vocabularies share, whether they come as tokenizer.model or inside a GGUF. */
+/* spm_build.h: what SentencePiece vocabularies share, whether they come as tokenizer.model or
+ * inside a GGUF. */
 #ifndef MLXCEL_TEXT_SPM_BUILD_H
 #define MLXCEL_TEXT_SPM_BUILD_H
 
@@ -14,8 +15,9 @@ enum {
     SPM_BYTE = 6
 };
 
-/* A SentencePiece BPE vocabulary has scores instead of merges: any two neighbours whose concatenation is a piece may merge,
- * best score first. The same as merges of every piece's halves, ranked by the piece's score. scores and kinds are by id. */
+/* A SentencePiece BPE vocabulary has scores instead of merges: any two neighbours whose
+ * concatenation is a piece may merge, best score first. The same as merges of every piece's
+ * halves, ranked by the piece's score. scores and kinds are by id. */
 bool spm_build_merges(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n,
                       Err *err) MUST_CHECK;
 /* Scores and kinds of a Unigram model; both are copied. */

@@ -28,7 +28,8 @@ void decodework_deinit(DecodeWork *w) {
     }
 }
 
-/* Length of the longest prefix of s[at..] that begins a valid sequence; at least 1. Table 3-7 of the standard. */
+/* Length of the longest prefix of s[at..] that begins a valid sequence; at least 1. Table 3-7 of
+ * the standard. */
 static size_t bad_length(Str s, size_t at) {
     unsigned char b = (unsigned char)s.p[at];
     size_t want = b >= 0xC2 && b <= 0xDF   ? 2

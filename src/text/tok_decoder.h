@@ -1,5 +1,5 @@
-/* tok_decoder.h: turns the spellings of tokens back into text: a flat list of steps over a list of strings (nested Sequences are
- * unrolled), joined at the end. */
+/* tok_decoder.h: turns the spellings of tokens back into text: a flat list of steps over a list
+ * of strings (nested Sequences are unrolled), joined at the end. */
 #ifndef MLXCEL_TEXT_TOK_DECODER_H
 #define MLXCEL_TEXT_TOK_DECODER_H
 
@@ -17,18 +17,20 @@ typedef enum DecKind {
     DEC_FUSE,
     DEC_STRIP,
     DEC_BYTE_FALLBACK,
-    DEC_BYTES, /* tokens are bytes: joined, and what is not UTF-8 becomes U+FFFD */
-    DEC_SENTENCEPIECE /* as DEC_BYTES after "<0x00>" pieces and U+2581 have been turned into bytes and blanks */
+    DEC_BYTES,        /* tokens are bytes: joined, and what is not UTF-8 becomes U+FFFD */
+    DEC_SENTENCEPIECE /* DEC_BYTES after "<0x00>" pieces became bytes and U+2581 blanks */
 } DecKind;
 
 typedef struct DecStep {
     DecKind kind;
-    Str text; /* BPE: suffix; WORDPIECE: prefix; METASPACE: replacement; CTC: pad; REPLACE: pattern; STRIP: character */
+    /* BPE: suffix; WORDPIECE: prefix; METASPACE: replacement; CTC: pad; REPLACE: pattern; STRIP:
+     * character */
+    Str text;
     Str content;     /* REPLACE; CTC: word delimiter */
     TokRegex *regex; /* REPLACE by a regular expression */
     bool cleanup;    /* WORDPIECE, CTC */
-    bool
-        drop_first; /* METASPACE: the first token's marks go; SENTENCEPIECE: the first blank goes */
+    /* METASPACE: the first token's marks go; SENTENCEPIECE: the first blank goes */
+    bool drop_first;
     uint64_t start, stop; /* STRIP */
 } DecStep;
 

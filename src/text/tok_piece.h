@@ -1,4 +1,5 @@
-/* tok_piece.h: what the stages of encoding pass on: growing lists of pieces of a text and of ids. */
+/* tok_piece.h: what the stages of encoding pass on: growing lists of pieces of a text and of
+ * ids. */
 #ifndef MLXCEL_TEXT_TOK_PIECE_H
 #define MLXCEL_TEXT_TOK_PIECE_H
 
@@ -41,7 +42,8 @@ static inline Str piece_str(Str text, Piece p) {
     return (Str){text.p ? text.p + p.from : NULL, p.to - p.from};
 }
 
-/* What a text of n bytes may grow to while it is rewritten: steps of a file cannot multiply it without end. */
+/* What a text of n bytes may grow to while it is rewritten: steps of a file cannot multiply it
+ * without end. */
 static inline size_t text_growth_limit(size_t n) {
     size_t max = (n < TOK_MAX_TEXT_BYTES / 256 ? n * 256 : TOK_MAX_TEXT_BYTES) + ((size_t)1 << 20);
     return max < TOK_MAX_TEXT_BYTES ? max : TOK_MAX_TEXT_BYTES;

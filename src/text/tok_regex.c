@@ -62,7 +62,8 @@ void tokregex_free(TokRegex *r) {
     mem_free(r);
 }
 
-/* A match may try again often; a search, over all places where a match could begin, a little per byte more. */
+/* A match may try again often; a search, over all places where a match could begin, a little per
+ * byte more. */
 void tokmatches_begin(TokMatches *m, const TokRegex *r, Str text) {
     OnigMatchParam *param = onig_new_match_param();
     *m = (TokMatches){r, text, 0, SIZE_MAX, onig_region_new(), param};

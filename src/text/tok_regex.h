@@ -1,5 +1,6 @@
-/* tok_regex.h: regular expressions of tokenizer files, through Oniguruma with its own syntax and UTF-8, as the reference uses
- * it, with a limit on retries so that no pattern can hang. Compiled once; searching is thread-safe.
+/* tok_regex.h: regular expressions of tokenizer files, through Oniguruma with its own syntax and
+ * UTF-8, as the reference uses it, with a limit on retries so that no pattern can hang. Compiled
+ * once; searching is thread-safe.
  *
  *     TokRegex *r;
  *     if (!tokregex_new(pattern, &r, err)) ...

@@ -1,5 +1,5 @@
-/* What tokens are for. Files name BOS, EOS and so on in their configuration; what they leave open is taken from spellings
- * that many models share. */
+/* What tokens are for. Files name BOS, EOS and so on in their configuration; what they leave
+ * open is taken from spellings that many models share. */
 #include "text/tokenizer_priv.h"
 
 typedef struct Spelling {

@@ -155,8 +155,8 @@ bool tokenizer_encode_pair(const Tokenizer *t, Str a, Str b, TokIds *out, TokIds
     return ok;
 }
 
-/* How a token is spelled for the decoder: an added token as it was searched for. The reference looks that spelling up among
- * the specials, so one that normalization changed is not left out. */
+/* How a token is spelled for the decoder: an added token as it was searched for. The reference
+ * looks that spelling up among the specials, so one that normalization changed is not left out. */
 static Str spelling(const Tokenizer *t, uint32_t id, bool skip_special) {
     const AddedToken *a = added_by_id(&t->added, id);
     if (!a) return vocab_text(&t->vocab, id);

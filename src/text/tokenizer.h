@@ -1,9 +1,11 @@
-/* tokenizer.h: text to token ids and back, exactly as the Hugging Face tokenizers (tokenizer.json), SentencePiece
- * (tokenizer.model), tiktoken and llama.cpp (GGUF vocabularies) do it.
+/* tokenizer.h: text to token ids and back, exactly as the Hugging Face tokenizers
+ * (tokenizer.json), SentencePiece (tokenizer.model), tiktoken and llama.cpp (GGUF vocabularies)
+ * do it.
  *
- * A Tokenizer is immutable after loading: any number of threads may use it. Encoding and decoding keep their scratch to
- * themselves. Spans say who wrote the text: tokens marked special are recognised only wholly inside spans with
- * parse_special, so what a user types never becomes a control token. The spans are otherwise one text.
+ * A Tokenizer is immutable after loading: any number of threads may use it. Encoding and
+ * decoding keep their scratch to themselves. Spans say who wrote the text: tokens marked special
+ * are recognised only wholly inside spans with parse_special, so what a user types never becomes
+ * a control token. The spans are otherwise one text.
  *
  *     Tokenizer *t;
  *     if (!tokenizer_load_checkpoint(ck, &t, err)) return false;
@@ -64,11 +66,11 @@ typedef enum TokRole {
 
 /* --- loading --- */
 
-/* A directory: tokenizer.json, or tokenizer.model, tokenizer.jsonl, *.tiktoken; with tokenizer_config.json,
- * special_tokens_map.json and added_tokens.json where present. */
+/* A directory: tokenizer.json, or tokenizer.model, tokenizer.jsonl, *.tiktoken; with
+ * tokenizer_config.json, special_tokens_map.json and added_tokens.json where present. */
 bool tokenizer_load_dir(const char *dir, Tokenizer **out, Err *err) MUST_CHECK;
-/* One file by its name: *.json, *.model, *.jsonl, *.tiktoken, *.gguf. pattern (may be NULL) is for a .tiktoken file:
- * gpt2, cl100k, o200k, kimi, or a regular expression. */
+/* One file by its name: *.json, *.model, *.jsonl, *.tiktoken, *.gguf. pattern (may be NULL) is
+ * for a .tiktoken file: gpt2, cl100k, o200k, kimi, or a regular expression. */
 bool tokenizer_load_file(const char *path, const char *pattern, Tokenizer **out,
                          Err *err) MUST_CHECK;
 bool tokenizer_load_gguf(const Gguf *g, Tokenizer **out, Err *err) MUST_CHECK;
@@ -83,12 +85,14 @@ void tokenizer_free(Tokenizer *t); /* NULL is allowed */
 
 /* --- encoding and decoding --- */
 
-/* Appends the ids of all spans, taken as one text. add_special: with BOS, EOS, [CLS] ... as the files say. */
+/* Appends the ids of all spans, taken as one text. add_special: with BOS, EOS, [CLS] ... as the
+ * files say. */
 bool tokenizer_encode(const Tokenizer *t, const TokSpan *spans, size_t n_spans, bool add_special,
                       TokIds *out, Err *err) MUST_CHECK;
 bool tokenizer_encode_text(const Tokenizer *t, Str text, bool add_special, bool parse_special,
                            TokIds *out, Err *err) MUST_CHECK;
-/* Two texts as one input with special tokens ([CLS] a [SEP] b [SEP]); types (may be NULL) gets one 0 or 1 per id. */
+/* Two texts as one input with special tokens ([CLS] a [SEP] b [SEP]); types (may be NULL) gets
+ * one 0 or 1 per id. */
 bool tokenizer_encode_pair(const Tokenizer *t, Str a, Str b, TokIds *out, TokIds *types,
                            Err *err) MUST_CHECK;
 /* Appends the text of all ids. Unknown ids stand for nothing. Ill-formed bytes become U+FFFD. */
@@ -100,8 +104,8 @@ bool tokenizer_decode(const Tokenizer *t, const uint32_t *ids, size_t n, bool sk
 size_t tokenizer_n_vocab(const Tokenizer *t); /* highest id + 1 */
 Str tokenizer_token_text(const Tokenizer *t,
                          uint32_t id); /* as the vocabulary spells it; .p NULL if there is none */
-/* Appends the bytes that the token adds to a text in which something stands before it: what a grammar matches. Special
- * tokens give their spelling. false: no such id. */
+/* Appends the bytes that the token adds to a text in which something stands before it: what a
+ * grammar matches. Special tokens give their spelling. false: no such id. */
 bool tokenizer_token_bytes(const Tokenizer *t, uint32_t id, Buf *out);
 bool tokenizer_find(const Tokenizer *t, Str text,
                     uint32_t *id);                          /* by its spelling in the vocabulary */

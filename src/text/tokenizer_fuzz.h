@@ -1,5 +1,6 @@
-/* tokenizer_fuzz.h: what the fuzz targets of tokenizer files do with a file that was accepted: encode texts of every kind, in
- * both modes, decode and stream the ids, and look at the vocabulary. */
+/* tokenizer_fuzz.h: what the fuzz targets of tokenizer files do with a file that was accepted:
+ * encode texts of every kind, in both modes, decode and stream the ids, and look at the
+ * vocabulary. */
 #ifndef MLXCEL_TEXT_TOKENIZER_FUZZ_H
 #define MLXCEL_TEXT_TOKENIZER_FUZZ_H
 

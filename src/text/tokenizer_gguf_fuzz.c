@@ -1,4 +1,5 @@
-/* Any bytes as a GGUF whose vocabulary is loaded: refused with a message, or every operation ends and gives valid text. */
+/* Any bytes as a GGUF whose vocabulary is loaded: refused with a message, or every operation
+ * ends and gives valid text. */
 #include "ckpt/fuzz_file.h"
 #include "ckpt/gguf.h"
 #include "text/tokenizer_fuzz.h"

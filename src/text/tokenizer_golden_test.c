@@ -1,6 +1,6 @@
-/* Every vocabulary of the golden vectors gives the reference's ids, decodes and streamed pieces; hostile files get the right
- * verdict. tests/data/tokenizer holds some vocabularies; all of them run when MLXCEL_GOLDEN names the full set. Prints what
- * passed, per vocabulary and field. */
+/* Every vocabulary of the golden vectors gives the reference's ids, decodes and streamed pieces;
+ * hostile files get the right verdict. tests/data/tokenizer holds some vocabularies; all of them
+ * run when MLXCEL_GOLDEN names the full set. Prints what passed, per vocabulary and field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -168,7 +168,8 @@ static const Json *either(const Json *v, const char *a, const Json *otherwise) {
     return x ? x : otherwise;
 }
 
-/* What one vector says about a tokenizer; spm: the file is SentencePiece's own; bare: it has no special tokens. */
+/* What one vector says about a tokenizer; spm: the file is SentencePiece's own; bare: it has no
+ * special tokens. */
 static void check_vector(const Tokenizer *t, const Json *v, const Json *meta, Str text, bool spm,
                          bool bare, Score *s) {
     const Json *ids = json_get(v, "ids"), *np = either(v, "np", ids), *full = json_get(v, "full");
@@ -337,7 +338,8 @@ static void test_gguf_vocabularies(void **state) {
     for (int i = 0; root[0] && i < 4; i++) (void)run_gguf(root, names[i]);
 }
 
-/* Hostile and odd files: the verdict of index.jsonl, a message with every refusal, and texts that end. */
+/* Hostile and odd files: the verdict of index.jsonl, a message with every refusal, and texts
+ * that end. */
 static void test_malformed_files(void **state) {
     (void)state;
     Buf index = {0}, b = {0};

@@ -1,4 +1,5 @@
-/* Any bytes as SentencePiece's tokenizer.model: refused with a message, or every operation ends and gives valid text. */
+/* Any bytes as SentencePiece's tokenizer.model: refused with a message, or every operation ends
+ * and gives valid text. */
 #include "text/tokenizer_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,6 +1,7 @@
 /* tokenizer_priv.h: what a Tokenizer is made of; for the loaders and tokenizer*.c only.
  *
- *     text -> added (raw) -> normalizer -> added (normalized) -> pretokenizer -> model -> postproc -> ids
+ *     text -> added (raw) -> normalizer -> added (normalized) -> pretokenizer -> model
+ *          -> postproc -> ids
  *     ids -> added / vocab -> decoder -> text
  *
  * A loader fills a Tokenizer from tokenizer_new() and ends with tokenizer_finish(). */
@@ -47,10 +48,11 @@ struct Tokenizer {
 };
 
 Tokenizer *tokenizer_new(void); /* NULL: no memory; all roles TOK_NONE */
-/* Adds a token as the reference does: a text that the vocabulary has keeps that id, another gets id, or (TOK_NONE) the next
- * free one. The text is copied. */
+/* Adds a token as the reference does: a text that the vocabulary has keeps that id, another gets
+ * id, or (TOK_NONE) the next free one. The text is copied. */
 bool tokenizer_add_token(Tokenizer *t, AddedToken token, Err *err) MUST_CHECK;
-/* Model fields are set, vocabulary and merges are in: builds every table. On failure the caller frees t. */
+/* Model fields are set, vocabulary and merges are in: builds every table. On failure the caller
+ * frees t. */
 bool tokenizer_finish(Tokenizer *t, Err *err) MUST_CHECK;
 void tokenizer_find_roles(
     Tokenizer *t); /* tok_roles.c: what well-known spellings say, where files say nothing */

@@ -1,5 +1,6 @@
-/* What users write never becomes a control token; hand-written splitters cut as Oniguruma does; long merges equal short ones;
- * streamed pieces join to the whole; running out of memory anywhere is an error and nothing else. */
+/* What users write never becomes a control token; hand-written splitters cut as Oniguruma does;
+ * long merges equal short ones; streamed pieces join to the whole; running out of memory
+ * anywhere is an error and nothing else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -181,7 +182,8 @@ static void test_split_rules_equal_oniguruma(void **state) {
     buf_deinit(&text);
 }
 
-/* One letter repeated, and random words: bpe_queue.c gives what a scan for the lowest pair gives. */
+/* One letter repeated, and random words: bpe_queue.c gives what a scan for the lowest pair
+ * gives. */
 static void test_long_merges_equal_plain_scan(void **state) {
     (void)state;
     enum { N_IDS = 40, N = 300 };
@@ -222,7 +224,8 @@ static void test_long_merges_equal_plain_scan(void **state) {
     vocab_deinit(&v);
 }
 
-/* A million equal characters cost a walk: the queue's steps are counted by the memory it asks for. */
+/* A million equal characters cost a walk: the queue's steps are counted by the memory it asks
+ * for. */
 static void test_endless_words_end(void **state) {
     (void)state;
     Tokenizer *t = load(SMOL);

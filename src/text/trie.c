@@ -11,7 +11,8 @@ typedef struct Key {
     uint32_t order; /* place in the caller's list */
 } Key;
 
-/* Sorts by bytes with a three-way radix quicksort: common prefixes are looked at once per level, not per comparison. */
+/* Sorts by bytes with a three-way radix quicksort: common prefixes are looked at once per level,
+ * not per comparison. */
 static inline int byte_at(const Key *k, size_t depth) {
     return depth < k->text.n ? (unsigned char)k->text.p[depth] : -1;
 }
@@ -31,7 +32,8 @@ typedef struct Range {
     size_t from, n, depth;
 } Range;
 
-/* An explicit stack: a part is pushed only if it holds two keys or more, so the stack never exceeds the number of keys. */
+/* An explicit stack: a part is pushed only if it holds two keys or more, so the stack never
+ * exceeds the number of keys. */
 static bool sort_keys(Key *keys, size_t n) {
     size_t n_stack = 0, cap = n / 2 + 16;
     Range *stack = mem_alloc(cap * sizeof *stack);

@@ -1,10 +1,11 @@
-/* trie.h: a byte trie over many keys, built once: nodes in breadth-first order, the children of a node side by side and
- * sorted, so a step is a short search in one array. Serves Unigram, WordPiece, added tokens and SentencePiece's
- * user-defined pieces.
+/* trie.h: a byte trie over many keys, built once: nodes in breadth-first order, the children of
+ * a node side by side and sorted, so a step is a short search in one array. Serves Unigram,
+ * WordPiece, added tokens and SentencePiece's user-defined pieces.
  *
  *     trie_build(&t, keys, values, n, err);
  *     uint32_t node = TRIE_ROOT;
- *     while (i < s.n && (node = trie_step(&t, node, s.p[i++])) != TRIE_NONE) if (t.nodes[node].value != TRIE_NONE) ... */
+ *     while (i < s.n && (node = trie_step(&t, node, s.p[i++])) != TRIE_NONE)
+ *         if (t.nodes[node].value != TRIE_NONE) ... */
 #ifndef MLXCEL_TEXT_TRIE_H
 #define MLXCEL_TEXT_TRIE_H
 

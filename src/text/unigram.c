@@ -59,8 +59,9 @@ static inline void relax(UnigramNode *to, double score, uint32_t from, uint32_t 
         *to = (UnigramNode){single ? (double)(float)score : score, from, id};
 }
 
-/* SentencePiece keeps scores in single precision but adds in double: a sum is rounded only when it is stored, after it was
- * compared. User-defined pieces get a bonus that no sum of scores can beat. */
+/* SentencePiece keeps scores in single precision but adds in double: a sum is rounded only when
+ * it is stored, after it was compared. User-defined pieces get a bonus that no sum of scores can
+ * beat. */
 static double token_score(const Unigram *u, uint32_t id, size_t len, double before) {
     if (u->kinds &&
         u->kinds[id] == UNIGRAM_USER_DEFINED) /* the highest score is kept behind the last */
@@ -108,7 +109,8 @@ static bool push_bytes(const Unigram *u, Str s, TokIds *out) { /* in reverse */
     return true;
 }
 
-/* A run of unknown characters: a token after all if the run spells one, bytes, or one unknown token. */
+/* A run of unknown characters: a token after all if the run spells one, bytes, or one unknown
+ * token. */
 static void push_unknown(const Unigram *u, Str run, TokIds *out) {
     if (u->dialect == UNIGRAM_HF) {
         uint32_t id = vocab_find(u->vocab, run);
@@ -135,7 +137,8 @@ static void backward(const Unigram *u, Str s, const UnigramNode *best, TokIds *o
     }
 }
 
-/* PLaMo: from the right; the longest of equally good tokens wins; unknown characters become bytes. */
+/* PLaMo: from the right; the longest of equally good tokens wins; unknown characters become
+ * bytes. */
 static void plamo_backward(const Unigram *u, Str s, UnigramNode *best) {
     best[s.n] = (UnigramNode){0, 0, 0};
     for (size_t at = s.n; at > 0;) {

@@ -1,9 +1,11 @@
-/* unigram.h: the most probable segmentation of a piece under a unigram model (Kudo 2018), by dynamic programming over byte
- * positions: best[i] is the best score of the first i bytes. A character that no token covers costs the lowest score minus
- * 10; runs of them are one unknown token, or bytes.
+/* unigram.h: the most probable segmentation of a piece under a unigram model (Kudo 2018), by
+ * dynamic programming over byte positions: best[i] is the best score of the first i bytes. A
+ * character that no token covers costs the lowest score minus 10; runs of them are one unknown
+ * token, or bytes.
  *
- * Three dialects differ in details: the tokenizers package (f64), SentencePiece (f32, user-defined pieces always win) and
- * PLaMo (right to left, integer scores). Immutable after unigram_finish(). */
+ * Three dialects differ in details: the tokenizers package (f64), SentencePiece (f32,
+ * user-defined pieces always win) and PLaMo (right to left, integer scores). Immutable after
+ * unigram_finish(). */
 #ifndef MLXCEL_TEXT_UNIGRAM_H
 #define MLXCEL_TEXT_UNIGRAM_H
 

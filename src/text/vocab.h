@@ -1,10 +1,12 @@
 /* vocab.h: the two-way table of a model's tokens: spelling -> id and id -> spelling.
  *
- * Spellings lie in one pool, found through an open-addressing table whose slots carry half of the hash, so a look-up
- * touches the pool only for a likely match. The hash is seeded per table: a hostile vocabulary cannot pile up. Ids may have
- * holes and be as large as 2^32 - 2; nothing is sized by an id unless the ids are dense.
+ * Spellings lie in one pool, found through an open-addressing table whose slots carry half of
+ * the hash, so a look-up touches the pool only for a likely match. The hash is seeded per table:
+ * a hostile vocabulary cannot pile up. Ids may have holes and be as large as 2^32 - 2; nothing
+ * is sized by an id unless the ids are dense.
  *
- *     vocab_add(&v, text, id) ...; vocab_finish(&v, err); id = vocab_find(&v, text); s = vocab_text(&v, id); */
+ *     vocab_add(&v, text, id) ...; vocab_finish(&v, err);
+ *     id = vocab_find(&v, text); s = vocab_text(&v, id); */
 #ifndef MLXCEL_TEXT_VOCAB_H
 #define MLXCEL_TEXT_VOCAB_H
 
@@ -21,8 +23,8 @@ typedef struct VocabEntry {
 typedef struct Vocab {
     char *pool;
     size_t pool_n, pool_cap;
-    VocabEntry *
-        entries; /* in order of the file; a repeated spelling keeps its place and takes the later id */
+    /* in order of the file; a repeated spelling keeps its place and takes the later id */
+    VocabEntry *entries;
     size_t n, cap;
     uint64_t *slots; /* hash's low half << 32 | entry + 1 */
     size_t n_slots;  /* power of two */
@@ -84,7 +86,8 @@ uint32_t vocab_find(const Vocab *v, Str text); /* UINT32_MAX if absent */
 Str vocab_text(const Vocab *v, uint32_t id);   /* .p NULL if absent */
 static inline uint64_t vocab_hash_of(const Vocab *v, Str text) { return vocab_hash(text, v->seed); }
 uint32_t vocab_find_hashed(const Vocab *v, Str text, uint64_t hash);
-/* Stages of a look-up that are asked for ahead, so that the misses of several look-ups overlap: slot, then entry, then text. */
+/* Stages of a look-up that are asked for ahead, so that the misses of several look-ups overlap:
+ * slot, then entry, then text. */
 static inline void vocab_prefetch_entry(const Vocab *v, uint64_t hash) {
     if (!v->n_slots) return;
     uint64_t slot = v->slots[(uint32_t)hash & (v->n_slots - 1)];

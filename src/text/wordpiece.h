@@ -1,5 +1,5 @@
-/* wordpiece.h: WordPiece (longest match first, "##" before continuations) and WordLevel (a word is a token or unknown).
- * Immutable after wordpiece_finish(). */
+/* wordpiece.h: WordPiece (longest match first, "##" before continuations) and WordLevel (a word
+ * is a token or unknown). Immutable after wordpiece_finish(). */
 #ifndef MLXCEL_TEXT_WORDPIECE_H
 #define MLXCEL_TEXT_WORDPIECE_H
 
