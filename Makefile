@@ -82,7 +82,7 @@ run:
 	$(BOOTSTRAP) python3
 	$(AGAIN) programs
 	@model="$(MODEL)"; [ -n "$$model" ] || model=$$(tools/get_model.sh) || exit 1; \
-	    exec $(B)/mlxcel run "$$model" -p "$(PROMPT)" $(RUN_ARGS)
+	    exec $(B)/mlxcel run "$$model" -p "$(PROMPT)" --stats $(RUN_ARGS)
 PROMPT ?= In two sentences, why is the sky blue?
 
 test:
