@@ -16,6 +16,7 @@
 struct Pool {
     int n_threads;
     int n_started;
+    int spin_wake, spin_yield; /* polls before a worker sleeps, before a waiter yields */
     pthread_t threads[POOL_MAX_THREADS];
     PoolFn *fn;
     void *arg;
@@ -42,9 +43,10 @@ static inline void relax(void) {
 #endif
 }
 
-/* About 50 us of polling: longer than the gap between two decode steps, short enough that an idle engine uses no CPU.
- * Beyond it (or at once where threads outnumber processors) a waiter yields, so a barrier cannot starve its own peers. */
-enum { SPIN_WAKE = 20000, SPIN_YIELD = 4000 };
+/* Polling is longer than the gap between two decode steps, short enough that an idle engine uses no
+ * CPU. Beyond it a waiter yields, so a barrier cannot starve its own peers; where threads outnumber
+ * processors it does so at once, since whoever it waits for needs its processor. */
+enum { SPIN_WAKE = 20000, SPIN_YIELD = 4000, SPIN_CROWDED = 8 };
 
 static uint32_t wait_change(_Atomic uint32_t *word, uint32_t old, int spins) {
     uint32_t now;
@@ -63,11 +65,12 @@ static void *worker_main(void *p) {
     fesetenv(FE_DFL_ENV);
     uint32_t seen = 0;
     for (;;) {
-        uint32_t now = wait_change(&pool->generation, seen, SPIN_WAKE);
+        uint32_t now = wait_change(&pool->generation, seen, pool->spin_wake);
         if (now == seen) {
             pthread_mutex_lock(&pool->mutex);
             atomic_fetch_add(&pool->n_asleep, 1);
-            while ((now = atomic_load(&pool->generation)) == seen) pthread_cond_wait(&pool->wake, &pool->mutex);
+            while ((now = atomic_load(&pool->generation)) == seen)
+                pthread_cond_wait(&pool->wake, &pool->mutex);
             atomic_fetch_sub(&pool->n_asleep, 1);
             pthread_mutex_unlock(&pool->mutex);
         }
@@ -85,7 +88,8 @@ static bool worker_start(Pool *pool, int i, Err *err) {
     int rc = pthread_create(&pool->threads[i], NULL, worker_main, w);
     if (rc != 0) {
         mem_free(w);
-        return err_set(err, ERR_LIMIT, "cannot start thread %d of %d: %s", i + 1, pool->n_threads, strerror(rc));
+        return err_set(err, ERR_LIMIT, "cannot start thread %d of %d: %s", i + 1, pool->n_threads,
+                       strerror(rc));
     }
     pool->n_started++;
     return true;
@@ -102,7 +106,10 @@ Pool *pool_new(int n_threads, Err *err) {
         err_nomem(err, "thread pool");
         return NULL;
     }
+    bool crowded = n_threads > os_n_cpus();
     pool->n_threads = n_threads;
+    pool->spin_wake = crowded ? SPIN_CROWDED : SPIN_WAKE;
+    pool->spin_yield = crowded ? SPIN_CROWDED : SPIN_YIELD;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
     for (int i = 1; i < n_threads; i++) {
@@ -138,10 +145,8 @@ void pool_free(Pool *pool) {
 
 int pool_n_threads(const Pool *pool) { return pool->n_threads; }
 
-static void yield_until(_Atomic uint32_t *word, uint32_t old) {
-    while (wait_change(word, old, SPIN_YIELD) == old) {
-        sched_yield();
-    }
+static void yield_until(const Pool *pool, _Atomic uint32_t *word, uint32_t old) {
+    while (wait_change(word, old, pool->spin_yield) == old) sched_yield();
 }
 
 void pool_run(Pool *pool, PoolFn *fn, void *arg) {
@@ -155,16 +160,18 @@ void pool_run(Pool *pool, PoolFn *fn, void *arg) {
     pool_start(pool);
     fn(arg, 0, pool->n_threads);
     uint32_t want = (uint32_t)pool->n_threads - 1, have;
-    while ((have = atomic_load_explicit(&pool->n_done, memory_order_acquire)) != want) yield_until(&pool->n_done, have);
+    while ((have = atomic_load_explicit(&pool->n_done, memory_order_acquire)) != want)
+        yield_until(pool, &pool->n_done, have);
 }
 
 void pool_barrier(Pool *pool) {
     if (pool->n_threads == 1) return;
     uint32_t phase = atomic_load_explicit(&pool->phase, memory_order_acquire);
-    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) + 1 == (uint32_t)pool->n_threads) {
+    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) + 1 ==
+        (uint32_t)pool->n_threads) {
         atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
         atomic_fetch_add_explicit(&pool->phase, 1, memory_order_acq_rel);
         return;
     }
-    yield_until(&pool->phase, phase);
+    yield_until(pool, &pool->phase, phase);
 }

@@ -7,7 +7,7 @@
 
 #include "base/pool.h"
 
-enum { N_ROUNDS = 200, N_STAGES = 20 };
+enum { N_ROUNDS = 50, N_STAGES = 10 };
 
 typedef struct Work {
     Pool *pool;
