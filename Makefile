@@ -22,9 +22,9 @@ NUM     := -ffp-contract=off -fno-math-errno -fno-trapping-math
 INCS    := -Iinclude -Isrc
 OPT_release := -O3 -g
 OPT_debug   := -O1 -g -DMLXCEL_DEBUG
-OPT_asan    := -O1 -g -DMLXCEL_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-OPT_tsan    := -O1 -g -DMLXCEL_DEBUG -fsanitize=thread
-OPT_fuzz    := -O1 -g -DMLXCEL_DEBUG -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
+OPT_asan    := -O1 -g1 -DMLXCEL_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT_tsan    := -O1 -g1 -DMLXCEL_DEBUG -fsanitize=thread
+OPT_fuzz    := -O1 -g1 -DMLXCEL_DEBUG -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 OPT     := $(OPT_$(MODE))
 
 # pkg-config modules of the default build: of the library, and what only the command line needs.

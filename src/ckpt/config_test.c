@@ -223,7 +223,7 @@ static void gguf_older_scalings(void **state) {
     (void)state;
     for (int longrope = 0; longrope < 2; longrope++) {
         GgufFixture f = {0};
-        Gguf *g;
+        Gguf *g = NULL;
         if (longrope)
             fx_tensor(&f, "rope_factors_long.weight", 0, 8, 1);
         else
