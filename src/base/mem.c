@@ -24,9 +24,31 @@ static bool alloc_allowed(void) {
     return fail_in-- > 0;
 }
 
-void *mem_alloc(size_t bytes) { return alloc_allowed() ? malloc(bytes ? bytes : 1) : NULL; }
-void *mem_calloc(size_t n, size_t size) { return alloc_allowed() ? calloc(n ? n : 1, size ? size : 1) : NULL; }
-void *mem_realloc(void *p, size_t bytes) { return alloc_allowed() ? realloc(p, bytes ? bytes : 1) : NULL; }
+enum { HUGE_PAGE = 2 << 20, PAGE_BYTES = 4096 };
+static const size_t HUGE_FROM = (size_t)4 << 20;
+
+/* Large blocks are tables and file contents, looked into all over: huge pages save most of their page faults and TLB misses
+ * (a quarter of the time that reading a large vocabulary takes). Only pages wholly inside the block are asked for. */
+static void *prefer_huge(void *p, size_t bytes) {
+    if (!p || bytes < HUGE_FROM) return p;
+    uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+    uintptr_t to = ((uintptr_t)p + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
+    if (from < to) madvise((char *)p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE);
+    return p;
+}
+
+void *mem_alloc(size_t bytes) {
+    return alloc_allowed() ? prefer_huge(malloc(bytes ? bytes : 1), bytes) : NULL;
+}
+
+void *mem_calloc(size_t n, size_t size) {
+    void *p = alloc_allowed() ? calloc(n ? n : 1, size ? size : 1) : NULL;
+    return p ? prefer_huge(p, n * size) : NULL; /* calloc has checked the product */
+}
+
+void *mem_realloc(void *p, size_t bytes) {
+    return alloc_allowed() ? prefer_huge(realloc(p, bytes ? bytes : 1), bytes) : NULL;
+}
 
 void *mem_resize_array(void *p, size_t n, size_t size) {
     size_t bytes;
@@ -35,7 +57,6 @@ void *mem_resize_array(void *p, size_t n, size_t size) {
 
 void mem_free(void *p) { free(p); }
 
-enum { HUGE_PAGE = 2 << 20, PAGE_BYTES = 4096 };
 /* Requests below CARVE_MAX are cut from shared chunks: a hundred weights of a few hundred KiB would waste most of their huge
  * pages if each began one of its own. Above it, rounding up wastes a few percent at most. */
 static const size_t CHUNK_BYTES = (size_t)64 << 20, CARVE_MAX = (size_t)32 << 20;

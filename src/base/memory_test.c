@@ -46,6 +46,33 @@ static void pages_are_zeroed_and_shared(void **state) {
     mem_free_pages((void *)b, 5000);
 }
 
+/* Asking for huge pages changes nothing but speed: large blocks are zero where promised, keep their contents as they grow
+ * and shrink across the size from which pages are asked for. */
+static void large_blocks_keep_their_contents(void **state) {
+    (void)state;
+    enum { N = 9 };
+    static const size_t sizes[N] = {1 << 20,  4 << 20, (4 << 20) + 1, 9 << 20, 33 << 20,
+                                    70 << 20, 5 << 20, 100,           6 << 20};
+    unsigned char *p = NULL;
+    size_t kept = 0;
+    for (int i = 0; i < N; i++) {
+        p = mem_realloc(p, sizes[i]);
+        assert_non_null(p);
+        if (kept > sizes[i]) kept = sizes[i];
+        for (size_t k = 0; k < kept; k += 997) assert_int_equal(p[k], (unsigned char)(k / 997));
+        for (size_t k = 0; k < sizes[i]; k += 997) p[k] = (unsigned char)(k / 997);
+        kept = sizes[i];
+    }
+    mem_free(p);
+    for (int round = 0; round < 2; round++) {
+        p = mem_calloc(9 << 10, 1 << 10);
+        assert_non_null(p);
+        for (size_t k = 0; k < (size_t)9 << 20; k += 997) assert_int_equal(p[k], 0);
+        memset(p, 0xFF, (size_t)9 << 20);
+        mem_free(p);
+    }
+}
+
 static void arena_is_zeroed_aligned_and_capped(void **state) {
     (void)state;
     Arena a = {.max_bytes = 10000};
@@ -115,7 +142,8 @@ static void map_keeps_order_and_replaces(void **state) {
 
 static void map_survives_failing_allocations(void **state) {
     (void)state;
-    static const char *const KEYS[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"};
+    static const char *const KEYS[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i",
+                                       "j", "k", "l", "m", "n", "o", "p", "q"};
     for (int at = 0; at < 6; at++) {
         Map m = {0};
         uint64_t v;
@@ -141,7 +169,9 @@ static void guard_counts_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_checked), cmocka_unit_test(pages_are_zeroed_and_shared),
+        cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(pages_are_zeroed_and_shared),
+        cmocka_unit_test(large_blocks_keep_their_contents),
         cmocka_unit_test(arena_is_zeroed_aligned_and_capped),
         cmocka_unit_test(buf_stops_at_its_maximum),
         cmocka_unit_test(buf_reports_exhausted_memory),
