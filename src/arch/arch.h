@@ -16,6 +16,9 @@ typedef struct MoeSpec { /* n_experts 0: the layer is dense */
     float scale;
     uint32_t shared_width; /* 0: no shared experts */
     bool shared_switch;    /* their result times a sigmoid of the row */
+    bool biases;           /* of the router and the experts */
+    bool interleaved;      /* gate and up in one stack, by turns: the file's ROLE_EXPERT_GATE */
+    float limit, up_add;   /* block/moe.h */
 } MoeSpec;
 
 typedef struct LayerSpec { /* filled by decoder defaults, then by the family's layer() */
@@ -26,6 +29,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     float attn_scale, attn_softcap;
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm, qk_norm_whole;
+    bool sinks;
     bool fused_qkv, fused_gate_up; /* one tensor in the file, parts in this order */
     bool post_norms;               /* also on what attention and feed-forward give, before the residual sum */
     uint32_t ffn_width;

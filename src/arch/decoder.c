@@ -118,6 +118,7 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         p.q_norm = take_vector(d, ROLE_Q_NORM, i, ".weight", l->qk_norm_whole ? nq : l->head_dim);
         p.k_norm = take_vector(d, ROLE_K_NORM, i, ".weight", l->qk_norm_whole ? nk : l->head_dim);
     }
+    if (l->sinks) p.sinks = take_vector(d, ROLE_SINKS, i, "", l->n_heads);
     p.o = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_O, .n = d->hidden, .k = l->n_heads * l->v_dim}, 1);
     if (l->o_bias) p.o_bias = take_vector(d, ROLE_O, i, ".bias", d->hidden);
     return p;
@@ -140,10 +141,25 @@ static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
     return p;
 }
 
-static WeightId take_experts(Decoder *d, Role role, int i, uint32_t n_experts, uint32_t n, uint32_t k) {
-    int32_t source = weights_take_experts(d->weights, role, i, n_experts, n, k);
+/* The experts' matrices, and in *bias (if not NULL) their biases. */
+static WeightId take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias) {
+    uint32_t n = p->n_experts * p->n;
+    int32_t source = weights_take_experts(d->weights, i, p);
+    int32_t b = bias ? weights_take_expert_biases(d->weights, i, p) : -1;
+    if (b >= 0) *bias = prog_weight(d->b, WEIGHT_VECTOR, 1, n, b, weights_get(d->weights, b)->name);
     if (source < 0) return W_NONE;
-    return prog_weight(d->b, WEIGHT_MATRIX, n_experts * n, k, source, weights_get(d->weights, source)->name);
+    return prog_weight(d->b, WEIGHT_MATRIX, n, p->k, source, weights_get(d->weights, source)->name);
+}
+
+static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
+    TakeExperts gate = {.role = ROLE_EXPERT_GATE, .n_experts = m->n_experts, .n = m->width, .k = d->hidden};
+    TakeExperts up = gate, down = gate;
+    up.role = m->interleaved ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP;
+    if (m->interleaved) gate.step = up.step = 2, up.first = 1;
+    down.role = ROLE_EXPERT_DOWN, down.n = d->hidden, down.k = m->width;
+    p->gate = take_experts(d, i, &gate, m->biases ? &p->gate_bias : NULL);
+    p->up = take_experts(d, i, &up, m->biases ? &p->up_bias : NULL);
+    p->down = take_experts(d, i, &down, m->biases ? &p->down_bias : NULL);
 }
 
 static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
@@ -151,12 +167,12 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
     MoeBlock p = {
         .route = {.fn = m->fn, .normalize = m->normalize, .n_experts = m->n_experts, .k = m->k, .scale = m->scale},
         .width = m->width, .hidden = d->hidden, .act = l->act,
+        .gate_bias = W_NONE, .up_bias = W_NONE, .down_bias = W_NONE, .limit = m->limit, .up_add = m->up_add,
         .router_bias = W_NONE, .select_bias = W_NONE, .shared = m->shared_width > 0, .shared_gate = W_NONE,
     };
     p.router = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_ROUTER, .n = m->n_experts, .k = d->hidden}, 1);
-    p.gate = take_experts(d, ROLE_EXPERT_GATE, i, m->n_experts, m->width, d->hidden);
-    p.up = take_experts(d, ROLE_EXPERT_UP, i, m->n_experts, m->width, d->hidden);
-    p.down = take_experts(d, ROLE_EXPERT_DOWN, i, m->n_experts, d->hidden, m->width);
+    if (m->biases) p.router_bias = take_vector(d, ROLE_ROUTER, i, ".bias", m->n_experts);
+    moe_experts(d, m, i, &p);
     if (!p.shared) return p;
     const TakePart in[2] = {{.role = ROLE_SHARED_GATE, .n = m->shared_width, .k = d->hidden},
                             {.role = ROLE_SHARED_UP, .n = m->shared_width, .k = d->hidden}};

@@ -336,3 +336,59 @@ bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, b
     mark(f, ct);
     return source_fill(&mod, (uint32_t)shape[0], (uint32_t)shape[1], out, err);
 }
+
+/* The shape [a, b, c], or [a, b] when c is 0. */
+static bool stack_shape(const CkptTensor *ct, uint32_t a, uint32_t b, uint32_t c, Err *err) {
+    bool flat = c == 0;
+    if (ct->n_dims == (flat ? 2 : 3) && ct->shape[0] == a && ct->shape[1] == b && (flat || ct->shape[2] == c)) return true;
+    char got[96];
+    ckpt_shape_text(ct, got, sizeof got);
+    if (flat)
+        return err_set(err, ERR_CORRUPT, "tensor " STR_F " has shape %s, the config asks for [%u, %u]", STR_A(ct->name), got, a,
+                       b);
+    return err_set(err, ERR_CORRUPT, "tensor " STR_F " has shape %s, the config asks for [%u, %u, %u]", STR_A(ct->name), got, a,
+                   b, c);
+}
+
+static bool stack_mxfp4(const ModuleFinder *f, Str name, const CkptTensor *blocks, uint32_t n_rows, uint32_t k,
+                        WeightSource *out, Err *err) {
+    const CkptTensor *scales = find(f->ck, name, "_scales");
+    Module mod;
+    if (!scales) return err_set(err, ERR_CORRUPT, "tensor " STR_F "_scales is missing", STR_A(name));
+    if (!module_init(&mod, f, name, blocks, n_rows, k, err)) return false;
+    mod.m.format = QFORMAT_GPTOSS_MXFP4;
+    if (!part_add(&mod, QPART_WEIGHT, blocks, err) || !part_add(&mod, QPART_SCALE, scales, err)) return false;
+    mark(f, blocks);
+    mark(f, scales);
+    return source_fill(&mod, n_rows, k, out, err);
+}
+
+bool modsource_stack(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, uint32_t k, WeightSource *out, Err *err) {
+    const CkptTensor *blocks = find(f->ck, name, "_blocks"), *ct = find(f->ck, name, "");
+    Module mod;
+    if (blocks) return stack_mxfp4(f, name, blocks, n_stack * n, k, out, err);
+    if (!ct) return err_set(err, ERR_CORRUPT, "tensor " STR_F " is missing", STR_A(name));
+    if (!dtype_info(ct->dtype)->is_float)
+        return unsupported(ct, "floats, or _blocks and _scales beside it, are accepted", err);
+    if (!stack_shape(ct, n_stack, k, n, err) || !module_init(&mod, f, name, ct, n_stack * k, n, err)) return false;
+    const uint64_t shape[2] = {(uint64_t)n_stack * k, n};
+    mod.fetch->part[QPART_WEIGHT] = ct;
+    mod.m.part[QPART_WEIGHT] = qpart_of(ct->dtype, 2, shape, NULL, ct->n_bytes);
+    mark(f, ct);
+    if (!source_fill(&mod, n, k, out, err)) return false;
+    out->transposed = true;
+    return true;
+}
+
+bool modsource_stack_vector(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, WeightSource *out, Err *err) {
+    const CkptTensor *ct = find(f->ck, name, "");
+    Module mod;
+    const uint64_t shape[2] = {(uint64_t)n_stack * n, 1};
+    if (!ct) return err_set(err, ERR_CORRUPT, "tensor " STR_F " is missing", STR_A(name));
+    if (!is_plain(ct, err) || !stack_shape(ct, n_stack, n, 0, err)) return false;
+    if (!module_init(&mod, f, name, ct, (uint32_t)shape[0], 1, err)) return false;
+    mod.fetch->part[QPART_WEIGHT] = ct;
+    mod.m.part[QPART_WEIGHT] = qpart_of(ct->dtype, 2, shape, NULL, ct->n_bytes);
+    mark(f, ct);
+    return source_fill(&mod, (uint32_t)shape[0], 1, out, err);
+}

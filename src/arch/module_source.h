@@ -31,6 +31,13 @@ const CkptTensor *modsource_weight(const Checkpoint *ck, Str module);
  * n_stack, k]. */
 bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t n_stack, uint32_t n, uint32_t k, WeightSource *out,
                       Err *err) MUST_CHECK;
+/* n_stack matrices of n outputs and k inputs that are one parameter: NAME of plain floats [n_stack, k, n], or NAME_blocks and
+ * NAME_scales, mxfp4 [n_stack, n, ...]. out is the first of them; the others begin at row0 = i * (transposed ? k : n). */
+bool modsource_stack(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, uint32_t k, WeightSource *out,
+                     Err *err) MUST_CHECK;
+/* The plain tensor NAME [n_stack, n] as n_stack * n rows of one. */
+bool modsource_stack_vector(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, WeightSource *out,
+                            Err *err) MUST_CHECK;
 /* One plain tensor of floats (or GGUF blocks), a vector of k elements; upright: as k rows of one, for a row map. */
 bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, bool upright, WeightSource *out,
                       Err *err) MUST_CHECK;

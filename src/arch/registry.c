@@ -1,10 +1,10 @@
 /* The families that there are. Nothing is listed that no golden test covers. */
 #include "arch/arch.h"
 
-extern const Arch ARCH_GEMMA, ARCH_GEMMA2, ARCH_GEMMA3, ARCH_LLAMA, ARCH_MISTRAL, ARCH_MIXTRAL, ARCH_OLMOE, ARCH_PHI3,
+extern const Arch ARCH_GEMMA, ARCH_GEMMA2, ARCH_GEMMA3, ARCH_GPT_OSS, ARCH_LLAMA, ARCH_MISTRAL, ARCH_MIXTRAL, ARCH_OLMOE, ARCH_PHI3,
     ARCH_QWEN2, ARCH_QWEN2_MOE, ARCH_QWEN3, ARCH_QWEN3_MOE;
 
-static const Arch *const FAMILIES[] = {&ARCH_GEMMA, &ARCH_GEMMA2, &ARCH_GEMMA3, &ARCH_LLAMA,
+static const Arch *const FAMILIES[] = {&ARCH_GEMMA, &ARCH_GEMMA2, &ARCH_GEMMA3, &ARCH_GPT_OSS, &ARCH_LLAMA,
                                      &ARCH_MISTRAL, &ARCH_MIXTRAL, &ARCH_OLMOE, &ARCH_PHI3,
                                      &ARCH_QWEN2, &ARCH_QWEN2_MOE, &ARCH_QWEN3, &ARCH_QWEN3_MOE};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };

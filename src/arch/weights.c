@@ -20,6 +20,7 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_O] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"},
     [ROLE_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm"},
     [ROLE_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm"},
+    [ROLE_SINKS] = {"layers.%d.self_attn.sinks", NULL},
     [ROLE_POST_ATTN_NORM] = {NULL, "blk.%d.post_attention_norm"},
     [ROLE_FFN_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm"},
     [ROLE_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"},
@@ -180,35 +181,81 @@ int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suf
     return (int32_t)t->n_weights++;
 }
 
-static bool experts_take(WeightTable *t, Role role, int layer, uint32_t n_experts, uint32_t n, uint32_t k, WeightSource *src) {
+/* For each of n outputs, where it is stored. */
+static const uint32_t *stride_map(WeightTable *t, uint32_t n, uint32_t from, const TakeExperts *p) {
+    uint32_t *map = arena_array(t->a, uint32_t, n);
+    for (uint32_t i = 0; map && i < n; i++) map[i] = from + p->first + i * p->step;
+    if (!map) err_nomem(&t->err, "weight table");
+    return map;
+}
+
+static bool experts_each(WeightTable *t, int layer, const TakeExperts *p, WeightSource *src) {
     char name[MAX_NAME];
-    bool each = t->ck->kind != CKPT_GGUF && strstr(role_pattern(t, role), "%e");
-    for (uint32_t e = 0; each && e < n_experts; e++) {
-        if (!expert_name(t, role, layer, e, "", name)) return err_set(&t->err, ERR_LIMIT, "a tensor name is too long");
-        if (!modsource_matrix(&t->finder, str_c(name), false, 1, n, k, &src[e], &t->err)) return false;
-    }
-    if (each) return true;
-    if (!role_name(t, role, layer, "", name))
-        return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no tensor for role %d", (int)role);
-    if (!modsource_matrix(&t->finder, str_c(name), false, n_experts, n_experts * n, k, &src[0], &t->err)) return false;
-    for (uint32_t e = n_experts; e-- > 0;) {
-        src[e] = src[0];
-        src[e].n = n;
-        src[e].row0 = e * n;
+    for (uint32_t e = 0; e < p->n_experts; e++) {
+        if (!expert_name(t, p->role, layer, e, "", name)) return err_set(&t->err, ERR_LIMIT, "a tensor name is too long");
+        if (!modsource_matrix(&t->finder, str_c(name), false, 1, p->n, p->k, &src[e], &t->err)) return false;
     }
     return true;
 }
 
-int32_t weights_take_experts(WeightTable *t, Role role, int layer, uint32_t n_experts, uint32_t n, uint32_t k) {
-    if (t->err.kind) return -1;
-    WeightSource *src = arena_array(t->a, WeightSource, n_experts);
-    if (!src || !table_grow(t)) {
-        err_nomem(&t->err, "weight table");
+/* All experts in one tensor: a module's .weight with the experts outermost, or a parameter of its own (module_source.h). */
+static bool experts_stacked(WeightTable *t, int layer, const TakeExperts *p, WeightSource *src) {
+    char name[MAX_NAME];
+    uint32_t stored = p->n * (p->step ? p->step : 1);
+    if (!role_name(t, p->role, layer, "", name))
+        return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no tensor for role %d", (int)p->role);
+    Str path = str_c(name);
+    bool module = modsource_weight(t->ck, path) != NULL;
+    if (module ? !modsource_matrix(&t->finder, path, false, p->n_experts, p->n_experts * stored, p->k, &src[0], &t->err)
+               : !modsource_stack(&t->finder, path, p->n_experts, stored, p->k, &src[0], &t->err))
+        return false;
+    for (uint32_t e = p->n_experts; e-- > 0;) {
+        src[e] = src[0];
+        src[e].n = p->n;
+        src[e].row0 = e * (src[e].transposed ? p->k : stored);
+        if (!p->step) continue;
+        src[e].row_map = stride_map(t, p->n, src[e].transposed ? 0 : e * stored, p);
+        if (!src[e].row_map) return false;
+    }
+    return true;
+}
+
+static int32_t table_add(WeightTable *t, WeightKind kind, WeightSource *parts, int n_parts) {
+    t->weights[t->n_weights] = (ArchWeight){kind, parts, n_parts, parts[0].name};
+    return (int32_t)t->n_weights++;
+}
+
+static WeightSource *sources_new(WeightTable *t, uint32_t n) {
+    WeightSource *src = arena_array(t->a, WeightSource, n);
+    if (src && table_grow(t)) return src;
+    err_nomem(&t->err, "weight table");
+    return NULL;
+}
+
+int32_t weights_take_experts(WeightTable *t, int layer, const TakeExperts *p) {
+    WeightSource *src = t->err.kind ? NULL : sources_new(t, p->n_experts);
+    if (!src) return -1;
+    bool each = t->ck->kind != CKPT_GGUF && strstr(role_pattern(t, p->role), "%e");
+    if (each ? !experts_each(t, layer, p, src) : !experts_stacked(t, layer, p, src)) return -1;
+    return table_add(t, WEIGHT_MATRIX, src, (int)p->n_experts);
+}
+
+int32_t weights_take_expert_biases(WeightTable *t, int layer, const TakeExperts *p) {
+    char name[MAX_NAME];
+    WeightSource *src = t->err.kind ? NULL : sources_new(t, 1);
+    uint32_t stored = p->n * (p->step ? p->step : 1), n = p->n_experts * p->n;
+    if (!src) return -1;
+    if (!role_name(t, p->role, layer, "_bias", name)) {
+        err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no biases for role %d", (int)p->role);
         return -1;
     }
-    if (!experts_take(t, role, layer, n_experts, n, k, src)) return -1;
-    t->weights[t->n_weights] = (ArchWeight){WEIGHT_MATRIX, src, (int)n_experts, src[0].name};
-    return (int32_t)t->n_weights++;
+    if (!modsource_stack_vector(&t->finder, str_c(name), p->n_experts, stored, src, &t->err)) return -1;
+    if (p->step) {
+        src->n = n;
+        src->row_map = stride_map(t, n, 0, p);
+        if (!src->row_map) return -1;
+    }
+    return table_add(t, WEIGHT_VECTOR, src, 1);
 }
 
 const double *weights_values(WeightTable *t, Role role, int layer, const char *suffix, uint32_t n) {

@@ -15,7 +15,7 @@
 
 typedef enum Role {
     ROLE_EMBED, ROLE_HEAD, ROLE_FINAL_NORM, ROLE_ROPE_FREQS, ROLE_ROPE_LONG, ROLE_ROPE_SHORT,
-    ROLE_ATTN_NORM, ROLE_Q, ROLE_K, ROLE_V, ROLE_QKV, ROLE_O, ROLE_Q_NORM, ROLE_K_NORM, ROLE_POST_ATTN_NORM,
+    ROLE_ATTN_NORM, ROLE_Q, ROLE_K, ROLE_V, ROLE_QKV, ROLE_O, ROLE_Q_NORM, ROLE_K_NORM, ROLE_SINKS, ROLE_POST_ATTN_NORM,
     ROLE_FFN_NORM, ROLE_GATE, ROLE_UP, ROLE_GATE_UP, ROLE_DOWN, ROLE_POST_FFN_NORM,
     ROLE_ROUTER, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN, /* of one expert (%e), or of all, stacked */
     ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN, ROLE_SHARED_SWITCH,
@@ -64,8 +64,15 @@ bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix)
 uint32_t weights_rows(const WeightTable *t, Role role, int layer);
 /* Stacks the parts' ".weight" (or ".bias") tensors of a layer (-1: no layer) into one source. */
 int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix, const TakePart *parts, int n_parts);
+typedef struct TakeExperts {
+    Role role;
+    uint32_t n_experts, n, k;
+    uint32_t step, first; /* output i of an expert is output first + i * step of what is stored; step 0: i itself */
+} TakeExperts;
 /* One source of n_experts matrices [n, k]: a tensor for each, or one for all with the experts outermost. */
-int32_t weights_take_experts(WeightTable *t, Role role, int layer, uint32_t n_experts, uint32_t n, uint32_t k);
+int32_t weights_take_experts(WeightTable *t, int layer, const TakeExperts *p);
+/* Their biases, one after the other: the tensor NAME_bias [n_experts, n * step]. */
+int32_t weights_take_expert_biases(WeightTable *t, int layer, const TakeExperts *p);
 /* An f32 vector's values right away (rope factors). */
 const double *weights_values(WeightTable *t, Role role, int layer, const char *suffix, uint32_t n);
 void weights_ignore(WeightTable *t, Role role, int layer); /* its tensors are known and not used (a head beside a tie) */

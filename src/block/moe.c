@@ -4,10 +4,15 @@ Val block_moe(ProgBuilder *b, const MoeBlock *p, Val x, int layer) {
     uint32_t n = p->route.n_experts;
     Val logits = prog_probe(b, prog_linear_precise(b, x, p->router, p->router_bias), "layers.%d.moe.logits", layer);
     Val routes = prog_probe(b, prog_route(b, logits, p->select_bias, p->route), "layers.%d.moe.routes", layer);
-    Val gate = prog_experts(b, x, routes, p->gate, W_NONE, n, p->width);
-    Val up = prog_experts(b, x, routes, p->up, W_NONE, n, p->width);
+    Val gate = prog_experts(b, x, routes, p->gate, p->gate_bias, n, p->width);
+    Val up = prog_experts(b, x, routes, p->up, p->up_bias, n, p->width);
+    if (p->limit > 0) {
+        gate = prog_act(b, gate, ACT_CAP, p->limit);
+        up = prog_act(b, up, ACT_CLAMP, p->limit);
+    }
+    if (p->up_add != 0) up = prog_affine(b, up, 1, p->up_add);
     Val h = prog_probe(b, prog_glu(b, gate, up, p->act), "layers.%d.moe.hidden", layer);
-    Val out = prog_experts(b, h, routes, p->down, W_NONE, n, p->hidden);
+    Val out = prog_experts(b, h, routes, p->down, p->down_bias, n, p->hidden);
     out = prog_expert_sum(b, out, routes);
     if (p->shared) {
         Val s = block_ffn(b, &p->shared_ffn, x, layer);

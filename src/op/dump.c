@@ -11,7 +11,7 @@ static const char *const OP_NAMES[OP_COUNT] = {
 static const char *const ACT_NAMES[ACT_COUNT] = {
     [ACT_SILU] = "silu", [ACT_GELU] = "gelu", [ACT_GELU_TANH] = "gelu_tanh", [ACT_RELU] = "relu", [ACT_RELU2] = "relu2",
     [ACT_SIGMOID] = "sigmoid", [ACT_TANH] = "tanh", [ACT_SOFTPLUS] = "softplus", [ACT_EXP] = "exp",
-    [ACT_QUICK_GELU] = "quick_gelu", [ACT_SOFTCAP] = "softcap",
+    [ACT_QUICK_GELU] = "quick_gelu", [ACT_SOFTCAP] = "softcap", [ACT_CLAMP] = "clamp", [ACT_CAP] = "cap",
 };
 static const char *const PLANE_TYPE_NAMES[PLANE_TYPE_COUNT] = {
     [PLANE_F32] = "f32", [PLANE_F16] = "f16", [PLANE_BF16] = "bf16", [PLANE_Q8_0] = "q8_0", [PLANE_Q4_0] = "q4_0",

@@ -303,6 +303,14 @@ Val prog_scale(ProgBuilder *b, Val a, float scale) {
     return op->out;
 }
 
+Val prog_affine(ProgBuilder *b, Val a, float scale, float offset) {
+    Op *op = elementwise(b, OP_SCALE, a, VAL_NONE, false);
+    if (!op) return VAL_NONE;
+    op->p.affine.scale = scale;
+    op->p.affine.offset = offset;
+    return op->out;
+}
+
 Val prog_act(ProgBuilder *b, Val a, Act fn, float param) {
     Op *op = elementwise(b, OP_ACT, a, VAL_NONE, false);
     if (!op) return VAL_NONE;

@@ -37,7 +37,7 @@ typedef enum Space { SPACE_T, SPACE_R, SPACE_COUNT } Space;
 
 typedef enum Act {
     ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU, ACT_RELU2, ACT_SIGMOID, ACT_TANH, ACT_SOFTPLUS, ACT_EXP, ACT_QUICK_GELU,
-    ACT_SOFTCAP, ACT_COUNT
+    ACT_SOFTCAP, ACT_CLAMP, ACT_CAP, ACT_COUNT
 } Act;
 
 typedef struct ProgVal {
@@ -88,6 +88,7 @@ typedef struct Op {
     PlaneId plane[2];
     union {
         float scale;               /* EMBED ADD SCALE */
+        struct { float scale, offset; } affine; /* SCALE: scale is the one above */
         struct { bool precise; } linear; /* LINEAR */
         OpNorm norm;               /* RMS_NORM LAYER_NORM */
         OpRope rope;               /* ROPE_ANGLES (spec) ROPE */
@@ -138,6 +139,7 @@ Val prog_attn(ProgBuilder *b, Val q, PlaneId k, PlaneId v, WeightId sinks, OpAtt
 Val prog_add(ProgBuilder *b, Val a, Val c, float scale);
 Val prog_mul(ProgBuilder *b, Val a, Val c);
 Val prog_scale(ProgBuilder *b, Val a, float scale);
+Val prog_affine(ProgBuilder *b, Val a, float scale, float offset);
 Val prog_act(ProgBuilder *b, Val a, Act fn, float param);
 Val prog_glu(ProgBuilder *b, Val gate, Val up, Act fn);
 Val prog_select(ProgBuilder *b, Val x);

@@ -81,8 +81,40 @@ static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix 
     return true;
 }
 
+/* Rows [n0, n1) of a transposed source, as stored elements of `size` bytes: each is a column of the stored matrix. */
+static bool gather_columns(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, size_t size,
+                           WeightScratch *sc, Err *err) {
+    QMatrix m;
+    if (!load_parts(s, s->row0, s->row0 + s->k, &m, sc, err)) return false;
+    const QPart *part = &m.part[QPART_WEIGHT];
+    size_t row = (size_t)s->form->k * size;
+    if (part->from > (uint64_t)s->row0 * row ||
+        part->from + part->n_bytes < ((uint64_t)s->row0 + s->k) * row)
+        return err_set(err, ERR_INTERNAL, "%s: inputs are outside the bytes read", s->name);
+    const uint8_t *base = part->data + ((uint64_t)s->row0 * row - part->from);
+    for (uint32_t n = n0; n < n1; n++) {
+        uint64_t column = s->row_map ? s->row_map[n] : n;
+        for (uint32_t k = 0; k < s->k; k++)
+            memcpy((char *)out + ((size_t)(n - n0) * s->k + k) * size,
+                   base + k * row + column * size, size);
+    }
+    return true;
+}
+
+static bool transposed_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out,
+                           WeightScratch *sc, Err *err) {
+    size_t size = dtype_info(s->form->plain)->block_bytes, bytes = (size_t)(n1 - n0) * s->k * size;
+    buf_clear(&sc->rows);
+    sc->rows.max = SIZE_MAX;
+    if (!buf_reserve(&sc->rows, bytes)) return err_nomem(err, s->name);
+    return gather_columns(s, n0, n1, sc->rows.p, size, sc, err) &&
+           decode_rows(s->form->plain, sc->rows.p, bytes, n1 - n0, s->k, out, err);
+}
+
 bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
                    Err *err) {
+    if (s->transposed)
+        return gather_columns(s, n0, n1, out, dtype_info(s->form->plain)->block_bytes, sc, err);
     QMatrix m;
     uint32_t lo, hi;
     stored_range(s, n0, n1, &lo, &hi);
@@ -100,6 +132,7 @@ bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, W
 
 bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc,
                  Err *err) {
+    if (s->transposed) return transposed_f32(s, n0, n1, out, sc, err);
     QMatrix m;
     uint32_t lo, hi;
     stored_range(s, n0, n1, &lo, &hi);

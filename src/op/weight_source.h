@@ -14,6 +14,7 @@ typedef struct WeightSource {
     QMatrix
         m; /* parts' shapes and dtypes; data of G_IDX and TABLE is present, other data is fetched */
     const WForm *form;
+    bool transposed; /* plain floats stored [inputs, outputs]: row_map names columns, row0 the first input */
     const uint32_t *row_map; /* n entries, or NULL: stored row = row0 + logical row */
     uint32_t row0;
     bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);

@@ -60,11 +60,11 @@ void ISA(op_mul)(const HostExec *ex, const Op *op, int i_thread, int n_threads) 
 
 void ISA(op_scale)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
-    vf scale = vf_set1(op->p.scale);
+    vf scale = vf_set1(op->p.affine.scale), offset = vf_set1(op->p.affine.offset);
     EACH_PIECE(out)
     EACH_VECTOR(p)
-    vf_store_n(ROW_OF(out, p.row) + c, vf_mul(vf_load_n(ROW_OF(a, p.row) + c, (int)n), scale),
-               (int)n);
+    vf_store_n(ROW_OF(out, p.row) + c,
+               vf_fma(vf_load_n(ROW_OF(a, p.row) + c, (int)n), scale, offset), (int)n);
 }
 
 void ISA(op_act)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {

@@ -101,6 +101,10 @@ INLINE vf vf_act(Act fn, float param, vf x) {
         return vf_div(x, vf_add(vf_set1(1), vf_exp(vf_mul(x, vf_set1(-1.702f)))));
     case ACT_SOFTCAP:
         return vf_mul(vf_set1(param), vf_tanh(vf_div(x, vf_set1(param))));
+    case ACT_CLAMP:
+        return vf_max(vf_set1(-param), vf_min(vf_set1(param), x));
+    case ACT_CAP:
+        return vf_min(vf_set1(param), x);
     case ACT_COUNT:
         break;
     }

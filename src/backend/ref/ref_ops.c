@@ -145,7 +145,8 @@ void ref_mul(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
 void ref_scale(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     FOR_MY_ROWS(r, a)
-        for (uint32_t c = 0; c < a.cols; c++) out.p[r * out.stride + c] = a.p[r * a.stride + c] * op->p.scale;
+        for (uint32_t c = 0; c < a.cols; c++) 
+            out.p[r * out.stride + c] = (float)((double)a.p[r * a.stride + c] * op->p.affine.scale + op->p.affine.offset);
 }
 
 double ref_act_value(Act fn, double x, double param) {
@@ -161,6 +162,8 @@ double ref_act_value(Act fn, double x, double param) {
     case ACT_EXP: return exp(x);
     case ACT_QUICK_GELU: return x / (1 + exp(-1.702 * x));
     case ACT_SOFTCAP: return param * tanh(x / param);
+    case ACT_CLAMP: return x > param ? param : x < -param ? -param : x;
+    case ACT_CAP: return x > param ? param : x;
     case ACT_COUNT: break;
     }
     return x;

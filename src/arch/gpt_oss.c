@@ -1,0 +1,48 @@
+/* gpt-oss (OpenAI 2025): experts in every layer with biases, gate and up rows by turns in one stack (mxfp4 in releases), a clamped
+ * swiglu (x sigmoid(1.702 x)) (up + 1), attention sinks, biases everywhere, a window in every other layer, yarn. */
+#include "arch/arch.h"
+
+static bool adjust(Decoder *d, Err *err) {
+    LayerSpec *l = &d->layer;
+    l->sinks = true;
+    l->act = ACT_QUICK_GELU;
+    if (!config_bool(d->config, "attention_bias", true, &l->qkv_bias, err)) return false;
+    l->o_bias = l->qkv_bias;
+    return true;
+}
+
+static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    int64_t window;
+    bool sliding;
+    double alpha, limit;
+    if (!config_int(d->config, "sliding_window", 128, 1, UINT32_MAX, &window, err)) return false;
+    if (!decoder_layer_type(d, i, "sliding_attention", i % 2 == 0, &sliding, err)) return false;
+    l->window = sliding ? (uint32_t)window : 0;
+    if (!config_float(d->config, "swiglu_alpha", 1.702, 0, 1e6, &alpha, err)) return false;
+    if (alpha != 1.702) return err_set(err, ERR_UNSUPPORTED, "swiglu_alpha is %g; 1.702 is accepted", alpha);
+    if (!config_float(d->config, "swiglu_limit", 7, 1e-6, 1e6, &limit, err)) return false;
+    if (!decoder_moe(d, "intermediate_size", true, &l->moe, err)) return false;
+    l->moe.normalize = l->moe.biases = l->moe.interleaved = true;
+    l->moe.limit = (float)limit;
+    l->moe.up_add = 1;
+    return true;
+}
+
+static const RoleDelta NAMES[] = {
+    {ROLE_ROUTER, {"layers.%d.mlp.router", NULL}},
+    {ROLE_EXPERT_GATE, {"layers.%d.mlp.experts.gate_up_proj", NULL}},
+    {ROLE_EXPERT_DOWN, {"layers.%d.mlp.experts.down_proj", NULL}},
+    {ROLE_COUNT, {NULL, NULL}},
+};
+
+const Arch ARCH_GPT_OSS = {
+    .name = "gpt_oss",
+    .kind = "text",
+    .model_types = (const char *const[]){"gpt_oss", NULL},
+    .names = NAMES,
+    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
+    .head_dim = 64,
+    .rope_theta = 150000,
+    .adjust = adjust,
+    .layer = layer,
+};
