@@ -104,10 +104,13 @@ fuzz:
 	$(AGAIN) -j1 MODE=fuzz CC=clang B=$(B)/fuzz run-fuzzers
 FUZZ_SECONDS ?= 10
 
+# BENCH="text chat" runs only those. A benchmark that compares with other software has a script beside it, which runs it.
 bench:
-	$(BOOTSTRAP)
+	$(BOOTSTRAP) python3
 	$(AGAIN) programs benches
-	@for b in $(BENCH_BINS); do echo "== $$b"; $$b $(BENCH_ARGS) || exit 1; done
+	@for b in $(if $(BENCH),$(BENCH:%=$(B)/bench/bench_%),$(BENCH_BINS)); do echo "== $$b"; \
+	    script=bench/$$(basename $$b).py; if [ -f $$script ]; then python3 $$script $$b $(BENCH_ARGS) || exit 1; \
+	    else $$b $(BENCH_ARGS) || exit 1; fi; done
 
 install:
 	$(BOOTSTRAP)
@@ -139,7 +142,7 @@ help:
 	@echo "make test       unit tests, end-to-end tests, replay of fuzz seeds, lint"
 	@echo "make asan tsan  the tests under AddressSanitizer and UBSan, under ThreadSanitizer"
 	@echo "make fuzz       libFuzzer on every parser (FUZZ_SECONDS=10 each)"
-	@echo "make bench      benchmarks (BENCH_ARGS=...)"
+	@echo "make bench      benchmarks (BENCH=\"text chat\" for some of them, BENCH_ARGS=... for their arguments)"
 	@echo "make install    into DESTDIR and PREFIX ($(PREFIX))"
 	@echo "make lint format format-check tidy clean"
 
