@@ -6,9 +6,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Tokenizer *t = NULL;
     Err err = {0};
     Str text = {(const char *)data, size};
-    fuzz_tokenizer(tokenizer_load_tiktoken(text, size % 2 ? "kimi" : "cl100k", &t, &err), t, &err);
+    bool loaded = tokenizer_load_tiktoken(text, size % 2 ? "kimi" : "cl100k", &t, &err);
+    fuzz_tokenizer(loaded, t, &err);
     t = NULL;
     err = (Err){0};
-    fuzz_tokenizer(tokenizer_load_plamo(text, &t, &err), t, &err);
+    loaded = tokenizer_load_plamo(text, &t, &err);
+    fuzz_tokenizer(loaded, t, &err);
     return 0;
 }

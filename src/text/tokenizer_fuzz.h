@@ -13,16 +13,16 @@ static inline void fuzz_ids(const Tokenizer *t, const TokIds *ids) {
     Detok d;
     Buf out = {0};
     Str piece;
-    Err err;
+    Err err = {0};
     detok_init(&d, t, ids->n % 2);
     for (size_t i = 0; i < ids->n; i++) {
         if (!detok_push(&d, ids->p[i], &piece, &err)) break;
         (void)tokenizer_token_bytes(t, ids->p[i], &out);
         (void)tokenizer_is_eog(t, ids->p[i]);
     }
-    (void)detok_finish(&d, &piece, &err);
+    if (!detok_finish(&d, &piece, &err) && !err.msg[0]) abort();
     buf_clear(&out);
-    (void)tokenizer_decode(t, ids->p, ids->n, true, &out, &err);
+    if (!tokenizer_decode(t, ids->p, ids->n, true, &out, &err) && !err.msg[0]) abort();
     buf_deinit(&out);
     detok_deinit(&d);
 }

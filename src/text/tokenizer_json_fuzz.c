@@ -6,6 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Tokenizer *t = NULL;
     Err err = {0};
-    fuzz_tokenizer(tokenizer_load_json((Str){(const char *)data, size}, &t, &err), t, &err);
+    bool loaded = tokenizer_load_json((Str){(const char *)data, size}, &t, &err);
+    fuzz_tokenizer(loaded, t, &err);
     return 0;
 }
