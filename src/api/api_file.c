@@ -135,7 +135,9 @@ bool mlxcel_file_inspect(const char *path, mlxcel_string **json, mlxcel_error *e
     else if (str_ends(p, STR(".json")))
         ok = inspect_json(path, &w, &err);
     else
-        ok = err_set(&err, ERR_INPUT, "%s: .safetensors, .gguf and .json files are accepted", path);
+        ok = os_exists(path) ? err_set(&err, ERR_INPUT,
+                                       "%s: .safetensors, .gguf and .json files are accepted", path)
+                             : err_set(&err, ERR_NOT_FOUND, "there is no file \"%s\"", path);
     if (ok) return api_string(&text, json, error);
     buf_deinit(&text);
     return api_fail(error, &err);

@@ -113,33 +113,51 @@ static bool gather_gguf(Gather *g, const Gguf *file, const Tokenizer *tok, Err *
     return true;
 }
 
-static bool is_gguf(Str path) { return str_ends(path, STR(".gguf")); }
+/* What path holds open while g refers to it. */
+typedef struct Opened {
+    Gguf *file;
+    Checkpoint *ck;
+    Tokenizer *tok;
+} Opened;
 
-static bool gather_path(Gather *g, const char *path, const Tokenizer *tok, Gguf **file,
-                        Tokenizer **own, Err *err) {
-    if (!is_gguf(str_c(path))) return gather_dir(g, path, err);
-    if (!gguf_open(path, file, err)) return false;
-    if (!tok && tokenizer_load_gguf(*file, own, err)) tok = *own;
+static void opened_close(Opened *o) {
+    gguf_close(o->file);
+    tokenizer_free(o->tok);
+    if (o->ck) checkpoint_close(o->ck);
+}
+
+static bool gather_file(Gather *g, const Gguf *file, const Tokenizer *tok, Opened *o, Err *err) {
+    if (!tok && tokenizer_load_gguf(file, &o->tok, err)) tok = o->tok;
     return (tok || err->kind == ERR_NONE || err->kind == ERR_NOT_FOUND) &&
-           gather_gguf(g, *file, tok, err);
+           gather_gguf(g, file, tok, err);
+}
+
+/* A directory without any of the files that templates are in is a model all the same, maybe a GGUF; else it is none. */
+static bool gather_path(Gather *g, const char *path, const Tokenizer *tok, Opened *o, Err *err) {
+    const ChatSource *s = &g->src;
+    if (!os_is_dir(path))
+        return gguf_open(path, &o->file, err) && gather_file(g, o->file, tok, o, err);
+    if (!gather_dir(g, path, err)) return false;
+    if (s->chat_template_jinja.p || s->chat_template_json.p || s->tokenizer_config.p || s->n_named)
+        return true;
+    if (!checkpoint_open(path, &o->ck, err)) return false;
+    return o->ck->kind != CKPT_GGUF || gather_file(g, o->ck->config.gguf, tok, o, err);
 }
 
 bool api_template_open(const char *path, const Checkpoint *ck, const Tokenizer *tok, Str override,
                        ChatTemplate **out, Err *err) {
     Gather g = {0};
-    Gguf *file = NULL;
-    Tokenizer *own = NULL;
+    Opened held = {0};
     Err local = {0};
     bool ok = true;
     g.src.override = override;
     if (ck && ck->kind == CKPT_GGUF)
         ok = gather_gguf(&g, ck->config.gguf, tok, &local);
     else if (path)
-        ok = gather_path(&g, path, tok, &file, &own, &local);
+        ok = ck ? gather_dir(&g, path, &local) : gather_path(&g, path, tok, &held, &local);
     local.kind = ok ? ERR_NONE : local.kind;
     ok = ok && chat_template_open(&g.src, out, &local);
-    gguf_close(file);
-    tokenizer_free(own);
+    opened_close(&held);
     arena_deinit(&g.arena);
     if (!ok && err) *err = local;
     return ok;

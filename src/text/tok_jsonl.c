@@ -26,9 +26,11 @@ static bool take_flag(const Json *j, const char *key, bool *out, Err *err) {
 
 static bool read_text(const Json *j, TokJsonl *opt, Str *text, Err *err) {
     if (json_str(j, text)) return true;
-    if (j->type != JSON_OBJECT || !json_str(json_get(j, "text"), text))
+    if (j->type != JSON_OBJECT)
         return err_set(err, ERR_INPUT, "line must be a string or an object with \"text\", it is %s",
                        jsontype_name(j->type));
+    if (!json_str(json_get(j, "text"), text))
+        return err_set(err, ERR_INPUT, "\"text\" is missing or no string");
     return take_flag(j, "add_special", &opt->add_special, err) &&
            take_flag(j, "parse_special", &opt->parse_special, err);
 }
@@ -56,6 +58,8 @@ static bool read_ids(const Json *j, TokJsonl *opt, TokIds *ids, Err *err) {
     const Json *list = j;
     if (j->type == JSON_OBJECT) {
         list = json_get(j, "ids");
+        if (!json_is(list, JSON_ARRAY))
+            return err_set(err, ERR_INPUT, "\"ids\" is missing or no array");
         if (!take_flag(j, "skip_special", &opt->skip_special, err)) return false;
     }
     if (!json_is(list, JSON_ARRAY))
