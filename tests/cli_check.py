@@ -91,6 +91,15 @@ def test_usage(model):
     fails(run("generate", "-m", model, "--ids", "1 x"), 2, "x", what="an id that is none")
     fails(run("generate", "-m", model, "--ids", "1", "-p", "x"), 2, "--ids", what="ids and a prompt")
     fails(run("arch", "more"), 2, "more", what="an argument too many")
+    fails(run("generate", "-m", model, "--ids", "1", "more"), 2, "more", what="an argument beside -m")
+    fails(run("two\nlines"), 2, "two", what="a message that quotes a line end is one line")
+    fails(run("inspect", "-m", model, env={"MLXCEL_CPU": "z80"}), 2, "MLXCEL_CPU", "z80", what="an unknown instruction set")
+    fails(run("generate", "-m", model, "-p", "x", "--logit-bias", "5"), 2, "--logit-bias", what="a bias without its value")
+    fails(run("generate", "-m", model, "-p", "x", "--stop", ""), 2, "--stop", what="an empty stop string")
+    fails(run("generate", "-m", model, "-p", "x", "--regex", "a", "--json-object"), 2, "--regex", what="two grammars")
+    fails(run("tokenize", "-m", model, "--jsonl", "-p", "x"), 2, "--jsonl", what="lines and a text")
+    one = run("run", model, "-n", "1", "--ids", "1", env={"MLXCEL_MODEL": "absent"})
+    check(one.rc == 0, "the command line's model wins over the environment's: %r" % one.err)
     fails(run("grammar", "--jsonl"), 2, "--regex", what="a grammar that is not given")
     fails(run("bench", "-m", model, "-p", "1x"), 2, "1x", what="a list with a bad number")
     fails(run("bench", "-m", model, "-o", "xml"), 2, "xml", what="an unknown output format")
@@ -120,8 +129,8 @@ def test_failures(model, folder):
     fails(run("generate", "-m", LLAMA, "-p", "x", "--json"), 1, "tokenizer", what="text for a model without a tokenizer")
     fails(run("generate", "-m", LLAMA, "--ids", "1 256"), 1, "256", what="an id outside the vocabulary")
     fails(run("generate", "-m", model, "-p", "x" * 100, "-c", "64"), 1, "64", what="a prompt longer than the context")
-    fails(run("generate", "-m", model, "-p", "x", "--cache-type-k", "q3"), 1, "q3", what="an unknown cache type")
-    fails(run("generate", "-m", model, "-p", "x", "--backend", "warp"), 1, "warp", what="an unknown backend")
+    fails(run("generate", "-m", model, "-p", "x", "--cache-type-k", "q3"), 2, "q3", what="an unknown cache type")
+    fails(run("generate", "-m", model, "-p", "x", "--backend", "warp"), 2, "warp", what="an unknown backend")
     fails(run("generate", "-m", model, "-f", os.path.join(folder, "absent")), 1, "absent", what="a prompt file that is not there")
     fails(run("generate", "-m", model, "-p", "x", "-j", '{"$ref":"http://x/y"}'), 1, "$ref",
           what="a schema that cannot be enforced")
@@ -261,6 +270,21 @@ def test_lines(model):
     check(out == [{"text": "20261.0"}], "--now, --raw: %r" % out)
     out = jsonl(["template", "--chat-template", "{{ raise_exception('no ' + x) }}"], [{"x": "way"}])
     check(out == [{"error": "no way"}], "raise_exception: %r" % out)
+    fails(run("template", "-m", os.devnull, "--jsonl"), 1, os.devnull, what="a template of what is no model")
+    with tempfile.NamedTemporaryFile() as f:
+        for text, want in (("chatml", "chatml"), ("Hello", "Hello"), ("\na\n", "\na"), ("", "")):
+            f.seek(0)
+            f.truncate()
+            f.write(text.encode())
+            f.flush()
+            check(jsonl(["template", "--template-file", f.name], [context]) == [{"text": want}], "a file is no name: %r" % text)
+        f.write(b"a\0b")
+        f.flush()
+        fails(run("template", "--template-file", f.name, "--jsonl"), 1, "NUL", what="a template that is no text")
+    fails(run("template", "-m", model, "-p", "{"), 1, "JSON", what="one bad input is a failure")
+    fails(run("parse", "--format", "hermes", "-p", "{}"), 1, "text", what="one bad input is a failure")
+    r = run("tokenize", "-m", model, "-f", "/dev/stdin", stdin=b"ab")
+    check(r.out == "[97,98]\n", "a file that is a pipe: %r" % r.err)
     reply = {"text": "<think>Hm</think>Yes", "finish": "stop"}
     want = {"content": "Yes", "reasoning": "Hm", "tool_calls": []}
     for split in (0, 1, 5):

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "mlxcel.h"
 
@@ -126,9 +127,23 @@ static bool check_number(const Opt *o, const char *name, Str v, Err *err) {
                    STR_A(v), what, o->min, o->max);
 }
 
+static bool check_choice(const Opt *o, const char *name, Str v, Err *err) {
+    Str rest = str_c(o->param), word;
+    Buf list = {0};
+    for (size_t i = 0; str_split(&rest, ' ', &word); i++) {
+        if (str_eq(word, v)) return buf_deinit(&list), true;
+        buf_putf(&list, "%s" STR_F, !i ? "" : rest.n ? ", " : " and ", STR_A(word));
+    }
+    err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; %s are accepted", name, STR_A(v),
+            buf_cstr(&list));
+    buf_deinit(&list);
+    return false;
+}
+
 static bool check_value(const Opt *o, const char *name, const char *text, Err *err) {
     mlxcel_error why;
     if (o->kind == OPT_INT || o->kind == OPT_NUM) return check_number(o, name, str_c(text), err);
+    if (o->kind == OPT_CHOICE) return check_choice(o, name, str_c(text), err);
     if (o->kind == OPT_PARAM && !mlxcel_parameter_check(o->param, text, &why))
         return err_set(err, ERR_INPUT, "%s: %s", name, why.message);
     return true;
@@ -207,7 +222,7 @@ static const char *env_of(const Opt *o, char name[64]) {
 static bool take_env(Args *a, const Opt *o, Err *err) {
     char name[64];
     const char *text = given(a, o) ? NULL : env_of(o, name);
-    ArgValue v = {.opt = o, .text = text};
+    ArgValue v = {.opt = o, .text = text, .env = true};
     bool on;
     if (!text) return true;
     if (!takes_value(o)) {
@@ -251,6 +266,11 @@ static const ArgValue *last(const Args *a, const char *name) {
 }
 
 bool args_has(const Args *a, const char *name) { return last(a, name) != NULL; }
+
+bool args_given(const Args *a, const char *name) {
+    const ArgValue *v = last(a, name);
+    return v && !v->env;
+}
 
 const char *args_text(const Args *a, const char *name) {
     const ArgValue *v = last(a, name);

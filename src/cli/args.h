@@ -19,6 +19,7 @@ typedef enum OptKind {
     OPT_TEXT,
     OPT_INT,
     OPT_NUM,
+    OPT_CHOICE, /* one of the words of param */
     OPT_PARAM, /* a parameter of mlxcel_request_set, checked by the library */
     OPT_SWITCH /* the same for a yes or no: no value, means "true" */
 } OptKind;
@@ -29,7 +30,7 @@ typedef struct Opt {
     const char *value; /* how help calls the value */
     const char *help;  /* NULL: not shown */
     double min, max;   /* INT, NUM; both 0: any */
-    const char *param; /* PARAM, SWITCH: the library's name for it */
+    const char *param; /* PARAM, SWITCH: the library's name for it; CHOICE: the words, blanks between */
     const char *env;   /* another name in the environment beside the regular one */
 } Opt;
 
@@ -56,6 +57,7 @@ typedef struct ArgValue {
     const Opt *opt;
     const char *text; /* NULL for flags */
     bool off;         /* --no-x */
+    bool env;         /* from the environment */
 } ArgValue;
 
 struct Args {
@@ -72,6 +74,7 @@ bool args_parse(Args *a, const Command *c, int argc, char **argv, Err *err) MUST
 void args_deinit(Args *a);
 
 bool args_has(const Args *a, const char *name);
+bool args_given(const Args *a, const char *name);       /* on the command line itself */
 const char *args_text(const Args *a, const char *name); /* the last one given; NULL if none */
 bool args_flag(const Args *a, const char *name);        /* given, and not taken back */
 int64_t args_int(const Args *a, const char *name, int64_t other);

@@ -9,6 +9,8 @@
 
 static int check(const Args *a) {
     mlxcel_error why = {.kind = MLXCEL_UNSUPPORTED};
+    int status = gen_check(a);
+    if (status != CLI_OK) return status;
     const char *draft = args_text(a, "draft-model");
     if (args_has(a, "logprobs") && !args_flag(a, "json"))
         return cli_usage("--logprobs shows in --json; give both");

@@ -6,6 +6,7 @@
 #include "cli/inspect_table.h"
 #include "cli/npy_write.h"
 #include "cli/out.h"
+#include "json/json_writer.h"
 
 static int print_string(mlxcel_string *s, bool newline) {
     out_put((Str){mlxcel_string_text(s), mlxcel_string_size(s)});
@@ -45,13 +46,28 @@ static int write_tensor(const Args *a, const mlxcel_model *model) {
     return ok ? CLI_OK : cli_fail_err(&err);
 }
 
+static int print_program(const Args *a, mlxcel_string *s) {
+    Buf b = {0};
+    JsonWriter w = {.out = &b};
+    if (!args_flag(a, "json")) return print_string(s, false);
+    json_w_object(&w);
+    json_w_key(&w, STR("program"));
+    json_w_str(&w, (Str){mlxcel_string_text(s), mlxcel_string_size(s)});
+    json_w_end(&w);
+    buf_putc(&b, '\n');
+    out_put(buf_str(&b));
+    buf_deinit(&b);
+    mlxcel_string_free(s);
+    return CLI_OK;
+}
+
 static int inspect_model(const Args *a, const mlxcel_model *model) {
     mlxcel_string *s;
     mlxcel_error why;
     mlxcel_engine_options asked = flags_engine_options(a);
     if (args_has(a, "tensor")) return write_tensor(a, model);
     if (args_flag(a, "program"))
-        return mlxcel_model_program(model, &s, &why) ? print_string(s, false) : cli_fail(&why);
+        return mlxcel_model_program(model, &s, &why) ? print_program(a, s) : cli_fail(&why);
     asked.n_ctx = (uint64_t)args_int(a, "max-tokens", (int64_t)asked.n_ctx);
     asked.n_parallel = (uint32_t)args_int(a, "parallel", 1);
     if (!mlxcel_model_inspect(model, &asked, &s, &why)) return cli_fail(&why);

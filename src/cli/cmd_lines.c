@@ -9,7 +9,19 @@
 
 enum { SOURCE_MAX = 64 << 20 };
 
-/* One input that is no JSON line: quote it first where the function wants a string. */
+/* Is an answer {"error": "..."}? Then err has the text. */
+static bool is_error(Str answer, Err *err) {
+    Arena arena = {0};
+    Json *j;
+    Str text;
+    bool found = str_starts(answer, STR("{\"error\":")) &&
+                 json_parse(answer, NULL, &arena, &j, err) && json_str(json_get(j, "error"), &text);
+    if (found) err_set(err, ERR_INPUT, STR_F, STR_A(text));
+    arena_deinit(&arena);
+    return found;
+}
+
+/* One input that is no JSON line: quote it first where the function wants a string. A bad one is a failure. */
 static int answer_one(const Args *a, bool quote, LineFn *fn, void *ctx) {
     Buf text = {0}, line = {0};
     Err err = {0};
@@ -28,14 +40,24 @@ static int answer_one(const Args *a, bool quote, LineFn *fn, void *ctx) {
     buf_deinit(&text);
     buf_deinit(&line);
     if (status != CLI_OK) return status;
-    out_put((Str){mlxcel_string_text(s), mlxcel_string_size(s)});
-    out_put(STR("\n"));
+    const Str result = {mlxcel_string_text(s), mlxcel_string_size(s)};
+    if (is_error(result, &err)) {
+        status = cli_fail_err(&err);
+    } else {
+        out_put(result);
+        out_put(STR("\n"));
+    }
     mlxcel_string_free(s);
     return status;
 }
 
 static int answer_input(const Args *a, bool quote, LineFn *fn, void *ctx) {
-    return args_flag(a, "jsonl") ? lines_answer(fn, ctx) : answer_one(a, quote, fn, ctx);
+    const bool prompt = args_given(a, "prompt"), file = args_given(a, "file");
+    if (prompt && file) return cli_usage("-p and -f are both given; one of them is accepted");
+    if (!args_flag(a, "jsonl")) return answer_one(a, quote, fn, ctx);
+    if (prompt || file)
+        return cli_usage("--jsonl reads standard input; -p and -f do not go with it");
+    return lines_answer(fn, ctx);
 }
 
 typedef struct TokWork {
@@ -57,10 +79,10 @@ static int with_tokenizer(const Args *a, bool quote, LineFn *fn) {
     mlxcel_error why;
     TokWork w = {.pieces = args_flag(a, "pieces")};
     const char *file = args_text(a, "tokenizer"), *path = file ? file : args_text(a, "model");
-    if (!path && a->n_rest) path = a->rest[0];
+    if (a->n_rest) path = a->rest[0];
     if (!path) return cli_usage("no tokenizer given: -m MODEL or --tokenizer FILE is accepted");
-    if (file && args_has(a, "model"))
-        return cli_usage("-m and --tokenizer are both given; one of them is accepted");
+    if (args_given(a, "tokenizer") + args_given(a, "model") + (int)a->n_rest > 1)
+        return cli_usage("one of -m MODEL and --tokenizer FILE is accepted, more are given");
     if (!mlxcel_tokenizer_open(path, args_text(a, "pattern"), &w.t, &why)) return cli_fail(&why);
     int status = answer_input(a, quote, fn, &w);
     mlxcel_tokenizer_close(w.t);
@@ -89,12 +111,14 @@ int cmd_template(const Args *a) {
     TemplateWork w = {.now = args_text(a, "now"), .raw = args_flag(a, "raw")};
     const char *file = args_text(a, "template-file"), *model = args_text(a, "model"),
                *source = args_text(a, "chat-template");
-    if (!model && a->n_rest) model = a->rest[0];
+    if (args_given(a, "model") && a->n_rest)
+        return cli_usage("unexpected argument \"%s\": -m names the model", a->rest[0]);
+    if (file && source)
+        return cli_usage("--template-file and --chat-template are both given; one is accepted");
+    if (a->n_rest) model = a->rest[0];
     if (!file && !model && !source)
         return cli_usage("no template given: -m MODEL or --template-file F is accepted");
-    if (file && !file_read(file, SOURCE_MAX, &text, &err)) return cli_fail_err(&err);
-    if (file && !text.n)
-        buf_put(&text, STR("{# #}")); /* an empty template is one, and renders nothing */
+    if (file && !flags_template(file, &text, &err)) return cli_fail_err(&err);
     bool ok = mlxcel_template_open(model, file ? buf_cstr(&text) : source, &w.t, &why);
     int status = ok ? answer_input(a, false, template_line, &w) : cli_fail(&why);
     mlxcel_template_close(ok ? w.t : NULL);

@@ -9,6 +9,7 @@
 #define ANY 0, 0, NULL, NULL
 #define FROM(lo) lo, 1e18, NULL, NULL
 #define PARAM(name) 0, 0, name, NULL
+#define CHOICE(words) 0, 0, words, NULL
 
 static const Opt MODEL[] = {
     {"-m --model", OPT_TEXT, "MODEL",
@@ -18,17 +19,17 @@ const OptGroup FLAGS_MODEL = GROUP("Model", MODEL);
 
 static const Opt RUNTIME[] = {
     {"-t --threads", OPT_INT, "N", "threads (default: one per core)", 1, 256, NULL, NULL},
-    {"--backend", OPT_TEXT, "NAME", "auto, cpu, or ref: slow and exact", 0, 0, NULL,
+    {"--backend", OPT_CHOICE, "NAME", "auto, cpu, or ref: slow and exact", 0, 0, FLAG_BACKENDS,
      "MLXCEL_DEVICE"},
-    {"--isa", OPT_TEXT, "LEVEL", "at most this instruction set: avx512, avx2, portable", 0, 0, NULL,
-     "MLXCEL_CPU"},
+    {"--isa", OPT_CHOICE, "LEVEL", "at most this instruction set: avx512, avx2, portable", 0, 0,
+     FLAG_ISAS, "MLXCEL_CPU"},
     {"-c --ctx-size --max-kv-size", OPT_INT, "N", "tokens of the context (0: the model's own)", 0,
      1e9, NULL, NULL},
     {"--prefill-chunk-size -ub --ubatch-size", OPT_INT, "N",
      "tokens of a prompt per step (default 512)", 1, 65536, NULL, NULL},
-    {"-ctk --cache-type-k", OPT_TEXT, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0",
-     ANY},
-    {"-ctv --cache-type-v", OPT_TEXT, "TYPE", "values likewise", ANY},
+    {"-ctk --cache-type-k", OPT_CHOICE, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0",
+     CHOICE(FLAG_CACHE_TYPES)},
+    {"-ctv --cache-type-v", OPT_CHOICE, "TYPE", "values likewise", CHOICE(FLAG_CACHE_TYPES)},
     {"--force --no-memory-check", OPT_FLAG, NULL,
      "load even if the memory plan says it will not fit", ANY},
 };
@@ -189,10 +190,30 @@ mlxcel_engine_options flags_engine_options(const Args *a) {
 
 const char *flags_model(const Args *a) {
     const char *m = args_text(a, "model");
-    if (!m && a->n_rest) m = a->rest[0];
+    if (args_given(a, "model") && a->n_rest) {
+        cli_usage("unexpected argument \"%s\": -m names the model", a->rest[0]);
+        return NULL;
+    }
+    if (a->n_rest) m = a->rest[0];
     if (!m) cli_usage("no model given: mlxcel %s -m MODEL ...", a->command->name);
     return m;
 }
+
+bool flags_template(const char *path, Buf *text, Err *err) {
+    enum { TEMPLATE_MAX = 64 << 20 };
+    Buf file = {0};
+    bool ok = file_read(path, TEMPLATE_MAX, &file, err);
+    size_t nul = ok ? str_find_char(buf_str(&file), 0, 0) : STR_NPOS;
+    if (nul != STR_NPOS)
+        ok = err_set(err, ERR_INPUT, "%s: byte %zu is NUL; a template is text", path, nul);
+    if (ok && str_find_char(buf_str(&file), '{', 0) == STR_NPOS)
+        buf_put(text, STR("{{ '' }}")); /* it could be a name */
+    if (ok) buf_put(text, buf_str(&file));
+    buf_deinit(&file);
+    return ok && buf_check(text, "the template", err);
+}
+
+static bool is_separator(char c) { return c && strchr(" \t\r\n,[]", c); }
 
 bool flags_ids(Str text, uint32_t **ids, size_t *n, Arena *a, Err *err) {
     size_t max = text.n / 2 + 1;
@@ -200,12 +221,12 @@ bool flags_ids(Str text, uint32_t **ids, size_t *n, Arena *a, Err *err) {
     *ids = arena_array(a, uint32_t, max);
     if (!*ids) return err_nomem(err, "token ids");
     for (size_t i = 0; i < text.n;) {
-        if (strchr(" \t\r\n,[]", text.p[i])) {
+        if (is_separator(text.p[i])) {
             i++;
             continue;
         }
         size_t from = i;
-        while (i < text.n && !strchr(" \t\r\n,[]", text.p[i])) i++;
+        while (i < text.n && !is_separator(text.p[i])) i++;
         uint64_t id;
         Str word = str_slice(text, from, i);
         if (!str_to_u64(word, &id) || id >= UINT32_MAX)

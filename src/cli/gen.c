@@ -9,7 +9,8 @@
 #include "cli/term.h"
 #include "json/json_writer.h"
 
-enum { PROMPT_MAX = 256 << 20, SILENT_PIPE_MS = 300 };
+enum { PROMPT_MAX = 256 << 20, SILENT_PIPE_MS = 300, MAX_BREAKERS = 64 };
+static const double BIAS_MAX = 1e6; /* as the sampler has it */
 
 /* The text of a chat template flag; *text NULL: none given. */
 static bool template_flag(Gen *g, const char **text, Err *err) {
@@ -17,7 +18,7 @@ static bool template_flag(Gen *g, const char **text, Err *err) {
     Buf b = {0};
     *text = args_text(g->args, "chat-template");
     if (!file) return true;
-    bool ok = file_read(file, 4 << 20, &b, err) &&
+    bool ok = flags_template(file, &b, err) &&
               ((*text = arena_dupz(&g->arena, buf_str(&b))) || err_nomem(err, "template"));
     buf_deinit(&b);
     return ok;
@@ -249,7 +250,7 @@ int gen_prompt(Gen *g, bool chat_by_default) {
 }
 
 /* "12+1.5", "12-1", "12:0.5", "12:false" (never). */
-static bool add_bias(mlxcel_request *r, const char *text, mlxcel_error *err) {
+static bool parse_bias(const char *text, uint32_t *token, float *bias) {
     Str s = str_c(text);
     size_t at = 0;
     uint64_t id;
@@ -260,24 +261,49 @@ static bool add_bias(mlxcel_request *r, const char *text, mlxcel_error *err) {
                                              : str_from(s, at);
     bool never = str_eqc(value, "false") || str_eqc(value, "-inf");
     if (at == s.n || !str_to_u64(str_slice(s, 0, at), &id) || id >= UINT32_MAX ||
-        (!never && !str_to_f64(value, &v))) {
-        Err e = {0};
-        err_set(&e, ERR_INPUT, "--logit-bias is \"%s\"; ID+V, ID-V and ID:V are accepted", text);
-        err->kind = MLXCEL_INPUT;
-        memcpy(err->message, e.msg, sizeof err->message);
+        (!never && (!str_to_f64(value, &v) || v < -BIAS_MAX || v > BIAS_MAX)))
         return false;
-    }
-    return mlxcel_request_bias(r, (uint32_t)id, never ? -__builtin_inff() : (float)v, err);
+    *token = (uint32_t)id;
+    *bias = never ? -__builtin_inff() : (float)v;
+    return true;
+}
+
+int gen_check(const Args *a) {
+    static const char *const GRAMMARS[] = {"grammar",          "grammar-file", "json-schema",
+                                           "json-schema-file", "regex",        "json-object"};
+    const char *text;
+    uint32_t token;
+    float bias;
+    size_t n = 0;
+    for (size_t i = 0; (text = args_next(a, "logit-bias", &i)) != NULL;)
+        if (!parse_bias(text, &token, &bias))
+            return cli_usage("--logit-bias is \"%s\"; ID+V, ID-V and ID:V are accepted, V from -%g "
+                             "to %g or false",
+                             text, BIAS_MAX, BIAS_MAX);
+    for (size_t i = 0; (text = args_next(a, "stop", &i)) != NULL;)
+        if (!*text) return cli_usage("--stop is empty; a text of at least one byte is accepted");
+    for (size_t i = 0; args_next(a, "dry-sequence-breaker", &i);) n++;
+    if (n > MAX_BREAKERS)
+        return cli_usage("--dry-sequence-breaker is given %zu times, at most %d are accepted", n,
+                         MAX_BREAKERS);
+    n = 0;
+    for (size_t i = 0; i < sizeof GRAMMARS / sizeof *GRAMMARS; i++) n += args_has(a, GRAMMARS[i]);
+    return n > 1 ? cli_usage("%zu grammars are given; one of --grammar, --json-schema, --regex and "
+                             "--json-object is accepted",
+                             n)
+                 : CLI_OK;
 }
 
 static bool add_lists(const Gen *g, mlxcel_request *r, mlxcel_error *err) {
-    enum { MAX_BREAKERS = 64 };
     const char *text, *breakers[MAX_BREAKERS];
     size_t n = 0;
+    uint32_t token;
+    float bias;
     for (size_t i = 0; (text = args_next(g->args, "stop", &i)) != NULL;)
         if (!mlxcel_request_stop(r, text, err)) return false;
     for (size_t i = 0; (text = args_next(g->args, "logit-bias", &i)) != NULL;)
-        if (!add_bias(r, text, err)) return false;
+        if (parse_bias(text, &token, &bias) && !mlxcel_request_bias(r, token, bias, err))
+            return false;
     for (size_t i = 0;
          n < MAX_BREAKERS && (text = args_next(g->args, "dry-sequence-breaker", &i)) != NULL;)
         if (strcmp(text, "none") != 0) breakers[n++] = text;

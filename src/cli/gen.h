@@ -21,6 +21,8 @@ typedef struct Gen {
     size_t n_ids;
 } Gen;
 
+/* Flags that are checked before anything is loaded. */
+int gen_check(const Args *a);
 int gen_open(Gen *g);
 void gen_close(Gen *g);
 /* Where the prompt's text comes from: flags, else stdin if it is no terminal. *text.p NULL: nowhere (a terminal waits). */

@@ -97,11 +97,11 @@ static const Opt BENCH[] = {
     {"--json", OPT_FLAG, NULL, "rows and the machine's measured ceilings", ANY},
     {"--no-warmup", OPT_FLAG, NULL, "do not run every test once before", ANY},
     {"--no-ceilings", OPT_FLAG, NULL, "do not measure the machine", ANY},
-    {"--backend", OPT_TEXT, "NAME", "auto, cpu, or ref", 0, 0, NULL, "MLXCEL_DEVICE"},
-    {"--isa", OPT_TEXT, "LEVEL", "at most this instruction set", 0, 0, NULL, "MLXCEL_CPU"},
-    {"-ctk --cache-type-k", OPT_TEXT, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0",
-     ANY},
-    {"-ctv --cache-type-v", OPT_TEXT, "TYPE", "values likewise", ANY},
+    {"--backend", OPT_CHOICE, "NAME", "auto, cpu, or ref", 0, 0, FLAG_BACKENDS, "MLXCEL_DEVICE"},
+    {"--isa", OPT_CHOICE, "LEVEL", "at most this instruction set", 0, 0, FLAG_ISAS, "MLXCEL_CPU"},
+    {"-ctk --cache-type-k", OPT_CHOICE, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0", 0,
+     0, FLAG_CACHE_TYPES, NULL},
+    {"-ctv --cache-type-v", OPT_CHOICE, "TYPE", "values likewise", 0, 0, FLAG_CACHE_TYPES, NULL},
 };
 static const OptGroup BENCH_FLAGS = GROUP("Bench", BENCH);
 

@@ -1,8 +1,10 @@
 #include "cli/out.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -49,10 +51,18 @@ int out_close(int status) {
     return cli_fail_err(&err);
 }
 
+/* One line whatever the message quotes: control characters show as \xNN. */
 static int fail_line(const char *message, int status) {
+    Buf line = {0};
     mlxcel_log_release(false);
     n_pending = 0; /* no partial result */
-    fprintf(stderr, "mlxcel: %s\n", message);
+    for (const char *p = message; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7F)
+            buf_putf(&line, "\\x%02x", (unsigned)*p);
+        else
+            buf_putc(&line, *p);
+    fprintf(stderr, "mlxcel: %s\n", line.failed ? message : buf_cstr(&line));
+    buf_deinit(&line);
     return status;
 }
 
@@ -158,7 +168,23 @@ int lines_answer(LineFn *fn, void *ctx) {
     return ok ? CLI_OK : cli_fail(&err);
 }
 
+/* <(...) of a shell. Opening does not wait for a writer: a pipe that has none is empty, and never hangs us. */
+static bool pipe_read(const char *path, size_t max_bytes, Buf *out, Err *err) {
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    int flags = fcntl(fd, F_GETFL);
+    bool ok = flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+    if (!ok)
+        err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+    else
+        ok = os_read_fd(fd, max_bytes, out, err);
+    close(fd);
+    return ok;
+}
+
 bool file_read(const char *path, size_t max_bytes, Buf *out, Err *err) {
+    struct stat st;
     if (strcmp(path, "-") == 0) return os_read_fd(STDIN_FILENO, max_bytes, out, err);
+    if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode)) return pipe_read(path, max_bytes, out, err);
     return os_read_file(path, max_bytes, out, err);
 }

@@ -25,6 +25,7 @@ static void on_interrupt(int sig) {
 void term_init(void) {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, stop = {.sa_handler = on_interrupt};
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL); /* a file above its limit is a failed write */
     sigaction(SIGINT, &stop, NULL);
     const char *set = setlocale(LC_CTYPE, "");
     /* Line editing of Hangul and wide characters needs to know that bytes are UTF-8, whatever the environment says. */
