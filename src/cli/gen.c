@@ -1,6 +1,7 @@
 #include "cli/gen.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,6 +48,14 @@ int gen_engine(Gen *g, int64_t n_predict) {
     uint64_t limit = mlxcel_model_n_ctx(g->model),
              need = g->n_ids + (uint64_t)(n_predict > 0 ? n_predict : 0) + 1;
     if (!o.n_ctx && n_predict >= 0) o.n_ctx = limit && need > limit ? limit : need;
+    if (limit && o.n_ctx > limit) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "--ctx-size %llu: the model has positions for %llu tokens, so that is the context",
+                 (unsigned long long)o.n_ctx, (unsigned long long)limit);
+        cli_warn(text);
+        o.n_ctx = limit;
+    }
     return mlxcel_engine_open(g->model, &o, &g->engine, &why) ? CLI_OK : cli_fail(&why);
 }
 

@@ -230,6 +230,10 @@ int repl_run(Gen *g) {
     int status = gen_system(g, &system);
     if (status == CLI_OK) status = gen_chat_options(g, &r.options);
     if (status != CLI_OK) return status;
+    if (!mlxcel_model_has_tokenizer(g->model))
+        return cli_usage("%s has no tokenizer, so there is nothing to talk with; token ids can be "
+                         "given with --ids",
+                         flags_model(g->args));
     g->is_chat = !args_flag(g->args, "no-chat-template");
     if (g->is_chat && !gen_has_template(g))
         complain("warning: the model has no chat template; ChatML is used, which may not fit it");
