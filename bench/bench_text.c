@@ -217,10 +217,10 @@ static bool file_print(const char *path, Str corpus, Err *err) {
 static bool files_print(const char *const *paths, size_t n, Err *err) {
     Buf corpus = {0};
     bool ok = corpus_make(&corpus, err);
-    puts("one thread, processor time, medians; ns per byte for 100 kB, 1 MB, 10 MB (no spaces: up "
-         "to 1 MB)\n"
+    puts("one thread, processor time, medians; ns per byte for 100 kB, 1 MB, 10 MB\n"
          "tokenizer       kind       load ms     MB/s  | one letter           | spaces             "
-         "  | no spaces");
+         "  "
+         "| letters without spaces");
     for (size_t i = 0; ok && i < n; i++) ok = file_print(paths[i], buf_str(&corpus), err);
     buf_deinit(&corpus);
     return ok;

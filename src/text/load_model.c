@@ -76,14 +76,18 @@ static bool queue_push(TokenQueue *q, Vocab *v, Str text, uint32_t id, Err *err)
     return ++q->n < QUEUE || queue_flush(q, v, err);
 }
 
+static bool vocab_reserve_guess(Fields *f, Err *err) { /* grows from a guess by the file's size */
+    size_t guess = (f->text.n / 40) & ~(size_t)1023;
+    if (guess > 300000) guess = 300000;
+    return vocab_reserve(&f->t->vocab, guess ? guess : 64) || err_nomem(err, "vocabulary");
+}
+
 /* {"token": id, ...} */
 static bool take_vocab_object(Fields *f, JsonReader *r, Err *err) {
     JsonToken k, v;
     Vocab *vocab = &f->t->vocab;
     TokenQueue q = {.n = 0};
-    size_t guess = (f->text.n / 40) & ~(size_t)1023; /* grows from a guess by the file's size */
-    if (guess > 300000) guess = 300000;
-    if (!vocab_reserve(vocab, guess ? guess : 64)) return err_nomem(err, "vocabulary");
+    if (!vocab_reserve_guess(f, err)) return false;
     for (;;) {
         Str s;
         uint32_t id;
@@ -117,21 +121,24 @@ static bool push_score(Fields *f, double score) {
 /* [["token", score], ...] */
 static bool take_vocab_list(Fields *f, JsonReader *r, Err *err) {
     JsonToken k, v;
+    Vocab *vocab = &f->t->vocab;
+    TokenQueue q = {.n = 0};
+    if (!vocab_reserve_guess(f, err)) return false;
     for (uint32_t id = 0;; id++) {
         Str s;
         double score;
+        if (q.n == 0) arena_reset(&f->tmp);
         if (!json_next(r, &k, err)) return false;
-        if (k.event == JSON_EV_ARRAY_END) return true;
+        if (k.event == JSON_EV_ARRAY_END) return queue_flush(&q, vocab, err);
         if (k.event != JSON_EV_ARRAY) return wrong("vocab", &k, "an array of [token, score]", err);
         if (!json_expect(r, &k, JSON_EV_STRING, "model.vocab: token", err)) return false;
-        arena_reset(&f->tmp);
         if (!json_token_str(&k, &f->tmp, &s, err)) return false;
         if (!json_expect(r, &v, JSON_EV_NUMBER, "model.vocab: score", err)) return false;
         if (!str_to_f64(v.raw, &score))
             return err_set(err, ERR_INPUT, "model.vocab: score " STR_F " is out of range",
                            STR_A(v.raw));
-        if (!vocab_add(&f->t->vocab, s, id) || !push_score(f, score))
-            return err_nomem(err, "vocabulary");
+        if (!queue_push(&q, vocab, s, id, err)) return false;
+        if (!push_score(f, score)) return err_nomem(err, "vocabulary");
         if (!json_expect(r, &v, JSON_EV_ARRAY_END, "model.vocab: [token, score]", err))
             return false;
     }
