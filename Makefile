@@ -20,7 +20,7 @@ WARN    := -Wall -Wextra -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-pr
 # P1 and P2 need predictable arithmetic: no contraction, no reassociation (docs/numerics.md).
 NUM     := -ffp-contract=off -fno-math-errno -fno-trapping-math
 INCS    := -Iinclude -Isrc
-OPT_release := -O3 -g
+OPT_release := -O3 -g1
 OPT_debug   := -O1 -g -DMLXCEL_DEBUG
 OPT_asan    := -O1 -g1 -DMLXCEL_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT_tsan    := -O1 -g1 -DMLXCEL_DEBUG -fsanitize=thread

@@ -1,9 +1,11 @@
-/* bench_chat: what templates cost, on one thread, in processor time: compiling each of the repository's templates, rendering
- * a chat of 50 turns with it and tokenizing that, and the time until templates that mean harm end in their error.
+/* bench_chat: what templates cost, on one thread, in processor time: compiling each of the
+ * repository's templates, rendering a chat of 50 turns with it and tokenizing that, and the time
+ * until templates that mean harm end in their error.
  *
  *     bench_chat [-v]      -v: a line per template
  *
- * The tokenizer is SmolLM2's for every template: the figures are about cost, not about a model. Figures are medians. */
+ * The tokenizer is SmolLM2's for every template: the figures are about cost, not about a model.
+ * Figures are medians. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

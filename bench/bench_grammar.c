@@ -2,8 +2,8 @@
  *
  *     bench_grammar [VOCAB]      VOCAB: a file with the bytes of one token per line in hexadecimal; without it a made-up one of 128k
  *
- * Masks are timed along random walks over them; each walk starts a new state, each grammar is compiled anew, so the first
- * visits, which have to look at the vocabulary, count. */
+ * Masks are timed along random walks over them; each walk starts a new state, each grammar is
+ * compiled anew, so the first visits, which have to look at the vocabulary, count. */
 #include <stdio.h>
 #include <stdlib.h>
 

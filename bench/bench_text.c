@@ -1,11 +1,12 @@
-/* bench_text: what loading a tokenizer and encoding text cost, on one thread, in processor time: on a shared machine the
- * clock on the wall measures the others.
+/* bench_text: what loading a tokenizer and encoding text cost, on one thread, in processor time: on
+ * a shared machine the clock on the wall measures the others.
  *
  *     bench_text [FILE...]          load time, MB/s on the mixed text, ns per byte on text made to hurt; FILE: tokenizer.json
  *     bench_text corpus             writes the mixed text, 1 MB, always the same one
  *     bench_text encode FILE TEXT   "ns ids sum" of the median run: what bench_text.py compares with the reference
  *
- * Figures are medians. bench_text.py, which `make bench` runs, finds the files and brings the reference. */
+ * Figures are medians. bench_text.py, which `make bench` runs, finds the files and brings the
+ * reference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static uint64_t median(uint64_t *times, size_t n) {
     return times[n / 2];
 }
 
-/* --- the mixed text: prose, code, numbers, the corpus of the tokenizer tests and scripts of the world --- */
+/* --- the mixed text: prose, code, numbers, the corpus of the tokenizer tests and scripts of the
+ * world --- */
 
 typedef struct Dice {
     uint64_t seed, at;
@@ -176,7 +178,8 @@ static bool load_time(const char *path, Tokenizer **t, uint64_t *ns, Err *err) {
 
 typedef enum Hurt { HURT_LETTER, HURT_SPACE, HURT_NO_SPACES } Hurt;
 
-/* ns per byte of 100 kB, 1 MB, 10 MB. In linear time they differ by what the caches hold, not by the length. */
+/* ns per byte of 100 kB, 1 MB, 10 MB. In linear time they differ by what the caches hold, not by
+ * the length. */
 static bool hurt_print(const Tokenizer *t, Hurt kind, Err *err) {
     static const size_t sizes[] = {100 * 1000, 1000 * 1000, 10 * 1000 * 1000};
     char *p = mem_alloc(sizes[2]);

@@ -38,8 +38,10 @@ static void answer_it(mlxcel_model *model, mlxcel_engine *engine) {
     mlxcel_request *request = NULL;
     answer[0] = 0;
     if (mlxcel_chat_prompt(model, conversation, NULL, &prompt, &err) &&
-        mlxcel_request_new(engine, mlxcel_prompt_ids(prompt), mlxcel_prompt_n_ids(prompt), &request, &err) &&
-        mlxcel_request_set(request, "n_predict", "300", &err) && mlxcel_request_run(request, print_text, answer, &err))
+        mlxcel_request_new(engine, mlxcel_prompt_ids(prompt), mlxcel_prompt_n_ids(prompt), &request,
+                           &err) &&
+        mlxcel_request_set(request, "n_predict", "300", &err) &&
+        mlxcel_request_run(request, print_text, answer, &err))
         add_message("assistant", answer);
     else
         fprintf(stderr, "%s", err.message);
@@ -54,7 +56,8 @@ int main(int argc, char **argv) {
     mlxcel_model *model = NULL;
     mlxcel_engine *engine = NULL;
     if (argc != 2) return fprintf(stderr, "usage: chat MODEL\n"), 2;
-    if (!mlxcel_model_open(argv[1], NULL, &model, &err) || !mlxcel_engine_open(model, NULL, &engine, &err))
+    if (!mlxcel_model_open(argv[1], NULL, &model, &err) ||
+        !mlxcel_engine_open(model, NULL, &engine, &err))
         return fprintf(stderr, "%s\n", err.message), 1;
     while (fputs("> ", stdout), fflush(stdout), fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;

@@ -1,6 +1,7 @@
-/* replay.c: runs a fuzz target without a fuzzer: on every seed file of the directories given (build/.../x_replay alone: of
- * tests/fuzz/x), on the seed cut short at many places, and on the seed with single bytes changed. So make test covers each parser's error paths with any compiler; finding
- * new inputs is for `make fuzz`. A crash names the seed and the change that caused it. */
+/* replay.c: runs a fuzz target without a fuzzer: on every seed file of the directories given
+ * (build/.../x_replay alone: of tests/fuzz/x), on the seed cut short at many places, and on the
+ * seed with single bytes changed. So make test covers each parser's error paths with any compiler;
+ * finding new inputs is for `make fuzz`. A crash names the seed and the change that caused it. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,7 +26,8 @@ static void on_crash(int signal_number) {
     raise(signal_number);
 }
 
-/* Each input in a block of exactly its size, so that a sanitizer sees the first byte read beyond it. */
+/* Each input in a block of exactly its size, so that a sanitizer sees the first byte read beyond
+ * it. */
 static void run_exact(const uint8_t *data, size_t n) {
     uint8_t *copy = malloc(n ? n : 1);
     if (!copy) exit(2);

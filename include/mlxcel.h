@@ -1,4 +1,5 @@
-/* mlxcel.h: the library. Load a checkpoint, run requests on it; tokenize, render chat templates, parse replies, enforce grammars.
+/* mlxcel.h: the library. Load a checkpoint, run requests on it; tokenize, render chat templates,
+ * parse replies, enforce grammars.
  *
  *     mlxcel_error err;
  *     mlxcel_model *model;  mlxcel_engine *engine;
@@ -11,10 +12,11 @@
  *     mlxcel_request_set(request, "n_predict", "100", &err);
  *     mlxcel_request_run(request, print_event, NULL, &err);
  *
- * Every fallible function returns false and fills the error (which may be NULL); nothing aborts or exits. Objects are opaque;
- * *_free and *_close accept NULL. A model is immutable and may be shared by engines in several threads; an engine, its requests
- * and their runs belong to one thread at a time, except mlxcel_request_cancel, which may be called from anywhere. Text is UTF-8.
- * Structs of options begin with their size: initialise them with the function that returns defaults. */
+ * Every fallible function returns false and fills the error (which may be NULL); nothing aborts or
+ * exits. Objects are opaque; *_free and *_close accept NULL. A model is immutable and may be shared
+ * by engines in several threads; an engine, its requests and their runs belong to one thread at a
+ * time, except mlxcel_request_cancel, which may be called from anywhere. Text is UTF-8. Structs of
+ * options begin with their size: initialise them with the function that returns defaults. */
 #ifndef MLXCEL_H
 #define MLXCEL_H
 
@@ -35,17 +37,19 @@ extern "C" {
 /* --- errors and strings --- */
 
 typedef enum mlxcel_error_kind { /* by who can fix it */
-    MLXCEL_OK,
-    MLXCEL_INPUT,       /* the request is wrong */
-    MLXCEL_UNSUPPORTED, /* well-formed, but not something this build does */
-    MLXCEL_NOT_FOUND,
-    MLXCEL_LIMIT,       /* larger than a stated limit, or more memory than there is */
-    MLXCEL_BUSY,
-    MLXCEL_CANCELLED,
-    MLXCEL_NOMEM,
-    MLXCEL_IO,
-    MLXCEL_CORRUPT,     /* a file breaks its format */
-    MLXCEL_INTERNAL
+                                 MLXCEL_OK,
+                                 MLXCEL_INPUT, /* the request is wrong */
+                                 /* well-formed, but not something this build does */
+                                 MLXCEL_UNSUPPORTED,
+                                 MLXCEL_NOT_FOUND,
+                                 /* larger than a stated limit, or more memory than there is */
+                                 MLXCEL_LIMIT,
+                                 MLXCEL_BUSY,
+                                 MLXCEL_CANCELLED,
+                                 MLXCEL_NOMEM,
+                                 MLXCEL_IO,
+                                 MLXCEL_CORRUPT, /* a file breaks its format */
+                                 MLXCEL_INTERNAL
 } mlxcel_error_kind;
 
 typedef struct mlxcel_error {
@@ -54,8 +58,9 @@ typedef struct mlxcel_error {
 } mlxcel_error;
 
 typedef struct mlxcel_string mlxcel_string; /* owned text returned by a function */
-MLXCEL_API const char *mlxcel_string_text(const mlxcel_string *s); /* NUL-terminated; may hold NULs before its end */
-MLXCEL_API size_t mlxcel_string_size(const mlxcel_string *s);      /* bytes */
+/* NUL-terminated; may hold NULs before its end */
+MLXCEL_API const char *mlxcel_string_text(const mlxcel_string *s);
+MLXCEL_API size_t mlxcel_string_size(const mlxcel_string *s); /* bytes */
 MLXCEL_API void mlxcel_string_free(mlxcel_string *s);
 
 MLXCEL_API const char *mlxcel_version(void);
@@ -75,56 +80,70 @@ typedef struct mlxcel_model_options {
     const char *backend; /* "auto", "cpu", "ref" */
     int threads;         /* 0: one per physical core that this process may use */
     const char *isa;     /* an upper bound: "auto", "avx512", "avx2", "portable" */
-    const char *chat_template; /* Jinja text or a built-in's name ("chatml"), used instead of the checkpoint's own; NULL */
+    /* Jinja text or a built-in's name ("chatml"), used instead of the checkpoint's own; NULL */
+    const char *chat_template;
 } mlxcel_model_options;
 
 MLXCEL_API mlxcel_model_options mlxcel_model_options_default(void);
-/* Where a model is: name itself if there is such a file or directory, else "owner/name[:QUANT]" or a bare name among the
- * snapshots of the Hugging Face cache (HF_HUB_CACHE, HF_HOME). MLXCEL_NOT_FOUND says where was looked. */
+/* Where a model is: name itself if there is such a file or directory, else "owner/name[:QUANT]" or
+ * a bare name among the snapshots of the Hugging Face cache (HF_HUB_CACHE, HF_HOME).
+ * MLXCEL_NOT_FOUND says where was looked. */
 MLXCEL_API bool mlxcel_model_find(const char *name, mlxcel_string **path, mlxcel_error *err);
-/* Opens a directory with config.json and safetensors, a .gguf file or the first of a split set, or a name that
- * mlxcel_model_find knows. Reads headers and metadata; the
- * weights are read when an engine is opened. */
-MLXCEL_API bool mlxcel_model_open(const char *path, const mlxcel_model_options *options, mlxcel_model **out, mlxcel_error *err);
+/* Opens a directory with config.json and safetensors, a .gguf file or the first of a split set, or
+ * a name that mlxcel_model_find knows. Reads headers and metadata; the weights are read when an
+ * engine is opened. */
+MLXCEL_API bool mlxcel_model_open(const char *path, const mlxcel_model_options *options,
+                                  mlxcel_model **out, mlxcel_error *err);
 MLXCEL_API void mlxcel_model_close(mlxcel_model *model); /* after its engines */
 MLXCEL_API uint32_t mlxcel_model_n_vocab(const mlxcel_model *model);
-MLXCEL_API uint64_t mlxcel_model_n_ctx(const mlxcel_model *model);     /* meant for; 0: no limit of its own */
-MLXCEL_API bool mlxcel_model_is_eog(const mlxcel_model *model, uint32_t token); /* ends a generation */
+/* meant for; 0: no limit of its own */
+MLXCEL_API uint64_t mlxcel_model_n_ctx(const mlxcel_model *model);
+/* ends a generation */
+MLXCEL_API bool mlxcel_model_is_eog(const mlxcel_model *model, uint32_t token);
 MLXCEL_API bool mlxcel_model_has_tokenizer(const mlxcel_model *model);
 MLXCEL_API const char *mlxcel_model_architecture(const mlxcel_model *model);
-MLXCEL_API double mlxcel_model_load_ms(const mlxcel_model *model);     /* opening and loading so far */
-/* One tensor of the file, decoded to float32: data (free with mlxcel_free), shape (8 entries) and dimensions. */
-MLXCEL_API bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data, uint64_t shape[8], int *n_dims,
-                                    mlxcel_error *err);
-MLXCEL_API bool mlxcel_model_program(const mlxcel_model *model, mlxcel_string **listing, mlxcel_error *err);
+/* opening and loading so far */
+MLXCEL_API double mlxcel_model_load_ms(const mlxcel_model *model);
+/* One tensor of the file, decoded to float32: data (free with mlxcel_free), shape (8 entries) and
+ * dimensions. */
+MLXCEL_API bool mlxcel_model_tensor(const mlxcel_model *model, const char *name, float **data,
+                                    uint64_t shape[8], int *n_dims, mlxcel_error *err);
+MLXCEL_API bool mlxcel_model_program(const mlxcel_model *model, mlxcel_string **listing,
+                                     mlxcel_error *err);
 typedef struct mlxcel_work { /* of one token */
     uint64_t weight_bytes;   /* packed weights that are read to decode it */
     uint64_t macs;           /* multiply-adds of the matrices */
     uint64_t head_macs;      /* of them those of the output head, which a prompt needs once */
 } mlxcel_work;
 MLXCEL_API void mlxcel_model_work(const mlxcel_model *model, mlxcel_work *out);
-MLXCEL_API uint64_t mlxcel_model_n_params(const mlxcel_model *model); /* elements of all tensors, unpacked */
-MLXCEL_API uint64_t mlxcel_model_file_bytes(const mlxcel_model *model); /* tensor bytes in the file */
-MLXCEL_API const char *mlxcel_model_quantization(const mlxcel_model *model); /* "Q4_1", "BF16", "mlx 4-bit": most of its bytes */
+/* elements of all tensors, unpacked */
+MLXCEL_API uint64_t mlxcel_model_n_params(const mlxcel_model *model);
+/* tensor bytes in the file */
+MLXCEL_API uint64_t mlxcel_model_file_bytes(const mlxcel_model *model);
+/* "Q4_1", "BF16", "mlx 4-bit": most of its bytes */
+MLXCEL_API const char *mlxcel_model_quantization(const mlxcel_model *model);
 MLXCEL_API const char *mlxcel_model_backend(const mlxcel_model *model); /* "cpu", "ref" */
-MLXCEL_API const char *mlxcel_model_isa(const mlxcel_model *model);     /* "avx512", "avx2", "portable" */
+/* "avx512", "avx2", "portable" */
+MLXCEL_API const char *mlxcel_model_isa(const mlxcel_model *model);
 MLXCEL_API int mlxcel_model_threads(const mlxcel_model *model);
 /* One .safetensors, .gguf or .json file alone: its tensor table and keys, or {"valid":true}. */
 MLXCEL_API bool mlxcel_file_inspect(const char *path, mlxcel_string **json, mlxcel_error *err);
-MLXCEL_API bool mlxcel_arch_json(mlxcel_string **json, mlxcel_error *err); /* the families: an array of objects */
+/* the families: an array of objects */
+MLXCEL_API bool mlxcel_arch_json(mlxcel_string **json, mlxcel_error *err);
 MLXCEL_API void mlxcel_free(void *p);
 
 typedef struct mlxcel_machine { /* measured ceilings, for n_threads threads */
     char cpu[96];
     char isa[32];
     int n_cpus, n_cores, n_threads;
-    double read_gbs;       /* memory read, 10^9 bytes a second */
-    double int8_gmacs;     /* int8 multiply-adds, 10^9 a second */
+    double read_gbs;   /* memory read, 10^9 bytes a second */
+    double int8_gmacs; /* int8 multiply-adds, 10^9 a second */
     double f32_gmacs;
     uint64_t memory_available;
 } mlxcel_machine;
 /* Takes about a second. isa: an upper bound or NULL. */
-MLXCEL_API bool mlxcel_machine_measure(int n_threads, const char *isa, mlxcel_machine *out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_machine_measure(int n_threads, const char *isa, mlxcel_machine *out,
+                                       mlxcel_error *err);
 
 /* --- engines --- */
 
@@ -132,13 +151,14 @@ typedef struct mlxcel_engine mlxcel_engine;
 
 typedef struct mlxcel_engine_options {
     size_t size;
-    uint64_t n_ctx;           /* tokens of the cache in all; 0: the model's context, as far as memory goes */
+    /* tokens of the cache in all; 0: the model's context, as far as memory goes */
+    uint64_t n_ctx;
     uint32_t n_parallel;      /* sequences at once; default 1 */
     uint32_t prefill_chunk;   /* tokens of a prompt per step; default 512 */
     const char *cache_type_k; /* "f32", "f16" (default), "bf16", "q8_0", "q4_0" */
     const char *cache_type_v;
-    bool no_prefix_cache;     /* do not reuse the cache of earlier requests */
-    bool force;               /* load although the memory plan says it will not fit */
+    bool no_prefix_cache; /* do not reuse the cache of earlier requests */
+    bool force;           /* load although the memory plan says it will not fit */
 } mlxcel_engine_options;
 
 typedef struct mlxcel_budget { /* bytes */
@@ -149,22 +169,28 @@ typedef struct mlxcel_budget { /* bytes */
 
 MLXCEL_API mlxcel_engine_options mlxcel_engine_options_default(void);
 /* The memory plan, from metadata alone. */
-MLXCEL_API bool mlxcel_model_budget(const mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_budget *out,
-                                    mlxcel_error *err);
-/* What inspect prints: architecture, shapes, quantization, tensors and the memory plan, as one JSON object. */
-MLXCEL_API bool mlxcel_model_inspect(const mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_string **json,
+MLXCEL_API bool mlxcel_model_budget(const mlxcel_model *model, const mlxcel_engine_options *options,
+                                    mlxcel_budget *out, mlxcel_error *err);
+/* What inspect prints: architecture, shapes, quantization, tensors and the memory plan, as one JSON
+ * object. */
+MLXCEL_API bool mlxcel_model_inspect(const mlxcel_model *model,
+                                     const mlxcel_engine_options *options, mlxcel_string **json,
                                      mlxcel_error *err);
-/* Plans the memory (MLXCEL_LIMIT if it will not fit), loads the weights if no engine has yet, makes the cache. */
-MLXCEL_API bool mlxcel_engine_open(mlxcel_model *model, const mlxcel_engine_options *options, mlxcel_engine **out,
-                                   mlxcel_error *err);
+/* Plans the memory (MLXCEL_LIMIT if it will not fit), loads the weights if no engine has yet, makes
+ * the cache. */
+MLXCEL_API bool mlxcel_engine_open(mlxcel_model *model, const mlxcel_engine_options *options,
+                                   mlxcel_engine **out, mlxcel_error *err);
 MLXCEL_API void mlxcel_engine_close(mlxcel_engine *engine); /* after its requests */
-MLXCEL_API uint32_t mlxcel_engine_n_ctx(const mlxcel_engine *engine); /* tokens one sequence may hold */
-MLXCEL_API void mlxcel_engine_drop_cache(mlxcel_engine *engine);      /* forgets the prefixes of earlier requests */
+/* tokens one sequence may hold */
+MLXCEL_API uint32_t mlxcel_engine_n_ctx(const mlxcel_engine *engine);
+/* forgets the prefixes of earlier requests */
+MLXCEL_API void mlxcel_engine_drop_cache(mlxcel_engine *engine);
 /* One step for all submitted requests; false when none is left. */
 MLXCEL_API bool mlxcel_engine_step(mlxcel_engine *engine);
 /* Time per operation kind since profiling was switched on, as a table of text. */
 MLXCEL_API void mlxcel_engine_profile(mlxcel_engine *engine, bool on);
-MLXCEL_API bool mlxcel_engine_profile_text(const mlxcel_engine *engine, mlxcel_string **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_engine_profile_text(const mlxcel_engine *engine, mlxcel_string **out,
+                                           mlxcel_error *err);
 
 /* --- requests --- */
 
@@ -182,8 +208,9 @@ typedef enum mlxcel_event_kind {
 } mlxcel_event_kind;
 
 typedef struct mlxcel_timings {
-    uint64_t prompt_n, cached_n, predicted_n; /* tokens; cached_n of the prompt came from the cache */
-    double prompt_ms, predicted_ms, ttft_ms;  /* ttft: from submission to the first token */
+    /* tokens; cached_n of the prompt came from the cache */
+    uint64_t prompt_n, cached_n, predicted_n;
+    double prompt_ms, predicted_ms, ttft_ms; /* ttft: from submission to the first token */
     uint64_t draft_n, draft_n_accepted, draft_rounds;
 } mlxcel_timings;
 
@@ -193,67 +220,82 @@ typedef struct mlxcel_event { /* borrowed for the call */
     size_t text_bytes;
     bool has_token;
     uint32_t token;
-    double logprob;                 /* of the token, when logprobs were asked for */
-    const mlxcel_logprob *top;      /* n_top best tokens, best first */
+    double logprob;            /* of the token, when logprobs were asked for */
+    const mlxcel_logprob *top; /* n_top best tokens, best first */
     size_t n_top;
-    uint64_t n_done, n_total;       /* PROGRESS: tokens */
-    const char *finish_reason;      /* DONE: "stop", "length", "cancelled" */
-    const char *finish_detail;      /* DONE: "end of generation token", "stop string", ... */
-    const char *stop_string;        /* DONE: the one that was found, or NULL */
-    mlxcel_timings timings;         /* DONE */
+    uint64_t n_done, n_total;  /* PROGRESS: tokens */
+    const char *finish_reason; /* DONE: "stop", "length", "cancelled" */
+    const char *finish_detail; /* DONE: "end of generation token", "stop string", ... */
+    const char *stop_string;   /* DONE: the one that was found, or NULL */
+    mlxcel_timings timings;    /* DONE */
 } mlxcel_event;
 
 typedef bool mlxcel_event_fn(void *ctx, const mlxcel_event *event); /* false: stop generating */
 /* Logits after prompt token `position`, n_vocab floats; false: stop. */
 typedef bool mlxcel_logits_fn(void *ctx, uint32_t position, const float *logits);
 
-/* The ids are copied. MLXCEL_LIMIT: they do not fit the context; MLXCEL_INPUT: an id outside the vocabulary. */
-MLXCEL_API bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids, mlxcel_request **out,
-                                   mlxcel_error *err);
-/* A parameter by its llama-server name ("temperature", "top_k", "seed", "n_predict", "repeat_penalty", ...), as text. Beside the
- * sampling parameters: n_predict (-1: no limit), ignore_eos ("true": end tokens do not stop; they are not banned either), cache_prompt,
+/* The ids are copied. MLXCEL_LIMIT: they do not fit the context; MLXCEL_INPUT: an id outside the
+ * vocabulary. */
+MLXCEL_API bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids,
+                                   mlxcel_request **out, mlxcel_error *err);
+/* A parameter by its llama-server name ("temperature", "top_k", "seed", "n_predict",
+ * "repeat_penalty", ...), as text. Beside the sampling parameters: n_predict (-1: no limit),
+ * ignore_eos ("true": end tokens do not stop; they are not banned either), cache_prompt,
  * use_generation_config ("true": the checkpoint's own defaults first; set it before others). */
-MLXCEL_API bool mlxcel_request_set(mlxcel_request *request, const char *name, const char *value, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_set(mlxcel_request *request, const char *name, const char *value,
+                                   mlxcel_error *err);
 /* Whether mlxcel_request_set would take it, as far as can be said without a request. */
 MLXCEL_API bool mlxcel_parameter_check(const char *name, const char *value, mlxcel_error *err);
-MLXCEL_API bool mlxcel_request_stop(mlxcel_request *request, const char *stop_string, mlxcel_error *err);
-MLXCEL_API bool mlxcel_request_bias(mlxcel_request *request, uint32_t token, float bias, mlxcel_error *err);
-MLXCEL_API bool mlxcel_request_dry_breakers(mlxcel_request *request, const char *const *breakers, size_t n, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_stop(mlxcel_request *request, const char *stop_string,
+                                    mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_bias(mlxcel_request *request, uint32_t token, float bias,
+                                    mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_dry_breakers(mlxcel_request *request, const char *const *breakers,
+                                            size_t n, mlxcel_error *err);
 /* Constrains the answer: kind "gbnf", "json_schema", "regex" or "json_object" (source ignored). */
-MLXCEL_API bool mlxcel_request_grammar(mlxcel_request *request, const char *kind, const char *source, mlxcel_error *err);
-/* Gives the logits after every prompt token (score); the answer is then n_predict tokens long, 0 by default. */
+MLXCEL_API bool mlxcel_request_grammar(mlxcel_request *request, const char *kind,
+                                       const char *source, mlxcel_error *err);
+/* Gives the logits after every prompt token (score); the answer is then n_predict tokens long, 0 by
+ * default. */
 MLXCEL_API void mlxcel_request_logits(mlxcel_request *request, mlxcel_logits_fn *fn, void *ctx);
 /* Queues the request; its events come from mlxcel_engine_step. */
-MLXCEL_API bool mlxcel_request_submit(mlxcel_request *request, mlxcel_event_fn *fn, void *ctx, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_submit(mlxcel_request *request, mlxcel_event_fn *fn, void *ctx,
+                                      mlxcel_error *err);
 /* After the DONE event or a failure: false and the error if it failed. */
 MLXCEL_API bool mlxcel_request_result(const mlxcel_request *request, mlxcel_error *err);
 MLXCEL_API bool mlxcel_request_is_done(const mlxcel_request *request);
 /* submit, steps until it is done, result. */
-MLXCEL_API bool mlxcel_request_run(mlxcel_request *request, mlxcel_event_fn *fn, void *ctx, mlxcel_error *err);
+MLXCEL_API bool mlxcel_request_run(mlxcel_request *request, mlxcel_event_fn *fn, void *ctx,
+                                   mlxcel_error *err);
 MLXCEL_API void mlxcel_request_cancel(mlxcel_request *request); /* from any thread */
 MLXCEL_API void mlxcel_request_free(mlxcel_request *request);   /* cancels first if it runs */
 
 /* --- text --- */
 
 typedef struct mlxcel_prompt mlxcel_prompt;
-/* messages: a JSON array of chat messages. options: a JSON object or NULL: {"tools": [...], "add_generation_prompt": true,
- * "chat_template": "...", "template_kwargs": {...}, ...}. Text that a message brings never becomes a control token. */
-MLXCEL_API bool mlxcel_chat_prompt(const mlxcel_model *model, const char *messages, const char *options, mlxcel_prompt **out,
+/* messages: a JSON array of chat messages. options: a JSON object or NULL: {"tools": [...],
+ * "add_generation_prompt": true, "chat_template": "...", "template_kwargs": {...}, ...}. Text that
+ * a message brings never becomes a control token. */
+MLXCEL_API bool mlxcel_chat_prompt(const mlxcel_model *model, const char *messages,
+                                   const char *options, mlxcel_prompt **out, mlxcel_error *err);
+/* Plain text; add_special: BOS and the like as the tokenizer says; parse_special: text that spells
+ * a special token is one. */
+MLXCEL_API bool mlxcel_text_prompt(const mlxcel_model *model, const char *text, size_t n_bytes,
+                                   bool add_special, bool parse_special, mlxcel_prompt **out,
                                    mlxcel_error *err);
-/* Plain text; add_special: BOS and the like as the tokenizer says; parse_special: text that spells a special token is one. */
-MLXCEL_API bool mlxcel_text_prompt(const mlxcel_model *model, const char *text, size_t n_bytes, bool add_special,
-                                   bool parse_special, mlxcel_prompt **out, mlxcel_error *err);
 MLXCEL_API const uint32_t *mlxcel_prompt_ids(const mlxcel_prompt *prompt);
 MLXCEL_API size_t mlxcel_prompt_n_ids(const mlxcel_prompt *prompt);
 MLXCEL_API const char *mlxcel_prompt_text(const mlxcel_prompt *prompt); /* as rendered */
 MLXCEL_API void mlxcel_prompt_free(mlxcel_prompt *prompt);
 /* The text of ids, special tokens spelled out or left out. */
-MLXCEL_API bool mlxcel_model_decode(const mlxcel_model *model, const uint32_t *ids, size_t n_ids, bool skip_special,
-                                    mlxcel_string **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_model_decode(const mlxcel_model *model, const uint32_t *ids, size_t n_ids,
+                                    bool skip_special, mlxcel_string **out, mlxcel_error *err);
 /* The text of the model's chat template, "" if it has none of its own. */
-MLXCEL_API bool mlxcel_model_chat_template(const mlxcel_model *model, mlxcel_string **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_model_chat_template(const mlxcel_model *model, mlxcel_string **out,
+                                           mlxcel_error *err);
 
-/* --- replies: what a model writes, split into answer, reasoning and tool calls as it arrives --- */
+/* --- replies: what a model writes, split into answer, reasoning and tool calls as it arrives
+ * --- */
 
 typedef enum mlxcel_reply_kind {
     MLXCEL_REPLY_CONTENT,
@@ -265,14 +307,18 @@ typedef enum mlxcel_reply_kind {
 } mlxcel_reply_kind;
 
 typedef struct mlxcel_reply mlxcel_reply;
-typedef bool mlxcel_reply_fn(void *ctx, mlxcel_reply_kind kind, int call, const char *text, size_t n_bytes);
+typedef bool mlxcel_reply_fn(void *ctx, mlxcel_reply_kind kind, int call, const char *text,
+                             size_t n_bytes);
 
-/* The format is found from the model's template, and whether the prompt's end opens the reasoning from the prompt (may be
- * NULL). tools: a JSON array or NULL. */
-MLXCEL_API bool mlxcel_reply_new(const mlxcel_model *model, const mlxcel_prompt *prompt, const char *tools, mlxcel_reply_fn *fn,
-                                 void *ctx, mlxcel_reply **out, mlxcel_error *err);
-MLXCEL_API bool mlxcel_reply_feed(mlxcel_reply *reply, const char *text, size_t n_bytes, mlxcel_error *err);
-MLXCEL_API bool mlxcel_reply_finish(mlxcel_reply *reply, bool cut, mlxcel_error *err); /* cut: by length */
+/* The format is found from the model's template, and whether the prompt's end opens the reasoning
+ * from the prompt (may be NULL). tools: a JSON array or NULL. */
+MLXCEL_API bool mlxcel_reply_new(const mlxcel_model *model, const mlxcel_prompt *prompt,
+                                 const char *tools, mlxcel_reply_fn *fn, void *ctx,
+                                 mlxcel_reply **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_reply_feed(mlxcel_reply *reply, const char *text, size_t n_bytes,
+                                  mlxcel_error *err);
+/* cut: by length */
+MLXCEL_API bool mlxcel_reply_finish(mlxcel_reply *reply, bool cut, mlxcel_error *err);
 MLXCEL_API void mlxcel_reply_free(mlxcel_reply *reply);
 
 /* --- one line of JSON in, one out (without its line end): the --jsonl commands ---
@@ -280,36 +326,43 @@ MLXCEL_API void mlxcel_reply_free(mlxcel_reply *reply);
  * What is wrong with a line is its answer, {"error": "..."}; false only when memory ends. */
 
 typedef struct mlxcel_tokenizer mlxcel_tokenizer; /* immutable: any thread */
-/* A model, or a tokenizer file: tokenizer.json, tokenizer.model, *.tiktoken (pattern: gpt2, cl100k, o200k, kimi or a regular
- * expression; else NULL), a GGUF. */
-MLXCEL_API bool mlxcel_tokenizer_open(const char *path, const char *pattern, mlxcel_tokenizer **out, mlxcel_error *err);
+/* A model, or a tokenizer file: tokenizer.json, tokenizer.model, *.tiktoken (pattern: gpt2, cl100k,
+ * o200k, kimi or a regular expression; else NULL), a GGUF. */
+MLXCEL_API bool mlxcel_tokenizer_open(const char *path, const char *pattern, mlxcel_tokenizer **out,
+                                      mlxcel_error *err);
 MLXCEL_API void mlxcel_tokenizer_close(mlxcel_tokenizer *tokenizer);
-MLXCEL_API bool mlxcel_tokenize_line(const mlxcel_tokenizer *tokenizer, const char *line, size_t n_bytes, mlxcel_string **out,
-                                     mlxcel_error *err);
-MLXCEL_API bool mlxcel_detokenize_line(const mlxcel_tokenizer *tokenizer, bool pieces, const char *line, size_t n_bytes,
-                                       mlxcel_string **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_tokenize_line(const mlxcel_tokenizer *tokenizer, const char *line,
+                                     size_t n_bytes, mlxcel_string **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_detokenize_line(const mlxcel_tokenizer *tokenizer, bool pieces,
+                                       const char *line, size_t n_bytes, mlxcel_string **out,
+                                       mlxcel_error *err);
 
 typedef struct mlxcel_template mlxcel_template; /* immutable: any thread */
 /* A model's chat template, or (model NULL) the Jinja text or built-in name in source. */
-MLXCEL_API bool mlxcel_template_open(const char *model, const char *source, mlxcel_template **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_template_open(const char *model, const char *source, mlxcel_template **out,
+                                     mlxcel_error *err);
 MLXCEL_API void mlxcel_template_close(mlxcel_template *t);
-/* A context object -> {"text"}. now: "2026-01-02T03:04:05" or NULL; raw: no variables but the context's. */
-MLXCEL_API bool mlxcel_template_line(const mlxcel_template *t, const char *now, bool raw, const char *line, size_t n_bytes,
-                                     mlxcel_string **out, mlxcel_error *err);
+/* A context object -> {"text"}. now: "2026-01-02T03:04:05" or NULL; raw: no variables but the
+ * context's. */
+MLXCEL_API bool mlxcel_template_line(const mlxcel_template *t, const char *now, bool raw,
+                                     const char *line, size_t n_bytes, mlxcel_string **out,
+                                     mlxcel_error *err);
 
-/* A raw reply -> {"content","reasoning","tool_calls"}. split: feed it in pieces of so many bytes, 0: at once. The names are
- * checked by mlxcel_parse_names. */
+/* A raw reply -> {"content","reasoning","tool_calls"}. split: feed it in pieces of so many bytes,
+ * 0: at once. The names are checked by mlxcel_parse_names. */
 MLXCEL_API bool mlxcel_parse_names(const char *format, const char *reasoning, mlxcel_error *err);
-MLXCEL_API bool mlxcel_parse_line(const char *format, const char *reasoning, size_t split, const char *line, size_t n_bytes,
-                                  mlxcel_string **out, mlxcel_error *err);
+MLXCEL_API bool mlxcel_parse_line(const char *format, const char *reasoning, size_t split,
+                                  const char *line, size_t n_bytes, mlxcel_string **out,
+                                  mlxcel_error *err);
 
 typedef struct mlxcel_grammar mlxcel_grammar; /* one thread at a time */
 /* kind: "gbnf", "json_schema", "regex". An error names what cannot be enforced. */
-MLXCEL_API bool mlxcel_grammar_open(const char *kind, const char *source, size_t n_bytes, mlxcel_grammar **out,
-                                    mlxcel_error *err);
+MLXCEL_API bool mlxcel_grammar_open(const char *kind, const char *source, size_t n_bytes,
+                                    mlxcel_grammar **out, mlxcel_error *err);
 MLXCEL_API void mlxcel_grammar_close(mlxcel_grammar *grammar);
-MLXCEL_API bool mlxcel_grammar_line(mlxcel_grammar *grammar, const char *line, size_t n_bytes, mlxcel_string **out,
-                                    mlxcel_error *err); /* a JSON string -> true if all of it is accepted, else false */
+MLXCEL_API bool mlxcel_grammar_line(
+    mlxcel_grammar *grammar, const char *line, size_t n_bytes, mlxcel_string **out,
+    mlxcel_error *err); /* a JSON string -> true if all of it is accepted, else false */
 
 #ifdef __cplusplus
 }

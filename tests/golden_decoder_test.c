@@ -1,5 +1,6 @@
-/* Promise P2 on whole models: every decoder golden that the registry knows, on every backend, against the reference logits
- * and greedy ids. Goldens lie in $MLXCEL_GOLDEN_DIR (unpacked; the Makefile does it from tests/data/models.tar.xz). */
+/* Promise P2 on whole models: every decoder golden that the registry knows, on every backend,
+ * against the reference logits and greedy ids. Goldens lie in $MLXCEL_GOLDEN_DIR (unpacked; the
+ * Makefile does it from tests/data/models.tar.xz). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,10 @@ typedef struct Band {
 } Band;
 
 static const Band BANDS[] = {
-    {"ref", PLANE_F32, 1e-3}, {"ref", PLANE_F16, 1e-2}, {"cpu", PLANE_F32, 1e-3}, {"cpu", PLANE_F16, 1e-2},
+    {"ref", PLANE_F32, 1e-3},
+    {"ref", PLANE_F16, 1e-2},
+    {"cpu", PLANE_F32, 1e-3},
+    {"cpu", PLANE_F16, 1e-2},
 };
 
 static const char *golden_dir(void) {
@@ -36,7 +40,8 @@ static bool engine_for(const char *path, const Band *b, Model **m, Engine **e, E
     return engine_open(*m, &eo, e, err);
 }
 
-static bool check_logits(Engine *e, const Model *m, const char *path, const Json *golden, const Band *b, Arena *a, Err *err) {
+static bool check_logits(Engine *e, const Model *m, const char *path, const Json *golden,
+                         const Band *b, Arena *a, Err *err) {
     char file[4200];
     Npy want;
     size_t n;
@@ -47,7 +52,8 @@ static bool check_logits(Engine *e, const Model *m, const char *path, const Json
     bool ok = run_logits(e, m, ids, n, got, err);
     double off = ok ? max_over_rms(got, want.data, want.n) : 0;
     npy_free(&want);
-    if (ok && !(off <= b->tolerance)) ok = err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);
+    if (ok && !(off <= b->tolerance))
+        ok = err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);
     return ok;
 }
 
@@ -58,7 +64,8 @@ static bool check_greedy(Engine *e, const Model *m, const Json *golden, Arena *a
     uint32_t *got = arena_array(a, uint32_t, n_new + 1);
     if (!run_greedy(e, m, ids, n, n_new, got, err)) return false;
     for (size_t i = 0; i < n_new; i++)
-        if (got[i] != want[i]) return err_set(err, ERR_INTERNAL, "greedy token %zu is %u, not %u", i, got[i], want[i]);
+        if (got[i] != want[i])
+            return err_set(err, ERR_INTERNAL, "greedy token %zu is %u, not %u", i, got[i], want[i]);
     return true;
 }
 
@@ -69,8 +76,8 @@ static bool check(const char *path, const Band *b, Err *err) {
     char file[4200];
     snprintf(file, sizeof file, "%s/golden.json", path);
     const Json *golden = json_of(file, &a, err);
-    bool ok = golden && engine_for(path, b, &m, &e, err) && check_logits(e, m, path, golden, b, &a, err) &&
-              check_greedy(e, m, golden, &a, err);
+    bool ok = golden && engine_for(path, b, &m, &e, err) &&
+              check_logits(e, m, path, golden, b, &a, err) && check_greedy(e, m, golden, &a, err);
     engine_close(e);
     model_close(m);
     arena_deinit(&a);

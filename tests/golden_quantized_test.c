@@ -1,7 +1,8 @@
-/* Every storage format on whole models: quantized checkpoints as hubs have them, against logits of the reference, which
- * decodes the stored bytes to f32. On ref the logits must agree; on cpu, whose activations are rounded to int8, they may move
- * as far as the reference itself moves under such rounding (golden.json says how far), twice at most.
- * Reads $MLXCEL_GOLDEN_DIR/quantized (tests/data/quantized.tar.xz: one checkpoint per format) and $MLXCEL_GOLDEN/quantized. */
+/* Every storage format on whole models: quantized checkpoints as hubs have them, against logits of
+ * the reference, which decodes the stored bytes to f32. On ref the logits must agree; on cpu, whose
+ * activations are rounded to int8, they may move as far as the reference itself moves under such
+ * rounding (golden.json says how far), twice at most. Reads $MLXCEL_GOLDEN_DIR/quantized
+ * (tests/data/quantized.tar.xz: one checkpoint per format) and $MLXCEL_GOLDEN/quantized. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +73,8 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* A near-tie in a router can flip one row of a mixture of experts; its median row must still be right. */
+/* A near-tie in a router can flip one row of a mixture of experts; its median row must still be
+ * right. */
 static bool has_experts(const Case *c) {
     Str type = STR_NONE;
     (void)json_str(json_get(c->golden, "model_type"), &type);
@@ -259,7 +261,8 @@ static void copy_changed(const char *dir, const char *to, const char *tensor) {
     checkpoint_close(ck);
 }
 
-/* GPTQ writers give layers zero biases that the architecture does not have; values there would be lost. */
+/* GPTQ writers give layers zero biases that the architecture does not have; values there would be
+ * lost. */
 static void lost_biases_are_refused(void **state) {
     (void)state;
     const char *dir = getenv("MLXCEL_GOLDEN_DIR");

@@ -33,22 +33,33 @@ static bool finish(Engine *e, const Model *m, JobParams *p, Outcome *o, Err *err
     p->sink = (Sink){on_event, o};
     if (!job_new(m, engine_n_ctx(e), p, &job, err)) return false;
     engine_submit(e, job);
-    while (!o->done && engine_step(e)) {}
+    while (!o->done && engine_step(e)) {
+    }
     if (o->err.kind) *err = o->err;
     return o->err.kind == ERR_NONE;
 }
 
 bool run_logits(Engine *e, const Model *m, const uint32_t *tokens, size_t n, float *out, Err *err) {
     Outcome o = {.logits = out, .vocab = m->arch.vocab};
-    JobParams p = {.tokens = tokens, .n_tokens = n, .sample = params_cli(), .on_logits = on_logits, .on_logits_ctx = &o};
+    JobParams p = {.tokens = tokens,
+                   .n_tokens = n,
+                   .sample = params_cli(),
+                   .on_logits = on_logits,
+                   .on_logits_ctx = &o};
     return finish(e, m, &p, &o, err);
 }
 
-bool run_greedy(Engine *e, const Model *m, const uint32_t *tokens, size_t n, size_t n_new, uint32_t *out, Err *err) {
+bool run_greedy(Engine *e, const Model *m, const uint32_t *tokens, size_t n, size_t n_new,
+                uint32_t *out, Err *err) {
     Outcome o = {.ids = out};
-    JobParams p = {.tokens = tokens, .n_tokens = n, .n_predict = (int64_t)n_new, .sample = params_cli(), .ignore_eos = true};
+    JobParams p = {.tokens = tokens,
+                   .n_tokens = n,
+                   .n_predict = (int64_t)n_new,
+                   .sample = params_cli(),
+                   .ignore_eos = true};
     if (!finish(e, m, &p, &o, err)) return false;
-    return o.n_ids == n_new || err_set(err, ERR_INTERNAL, "%zu tokens instead of %zu", o.n_ids, n_new);
+    return o.n_ids == n_new ||
+           err_set(err, ERR_INTERNAL, "%zu tokens instead of %zu", o.n_ids, n_new);
 }
 
 const uint32_t *ids_of(const Json *array, Arena *a, size_t *n) {
@@ -65,7 +76,9 @@ const uint32_t *ids_of(const Json *array, Arena *a, size_t *n) {
 const Json *json_of(const char *path, Arena *a, Err *err) {
     Buf text = {0};
     Json *doc = NULL;
-    if (os_read_file(path, (size_t)1 << 28, &text, err) && !json_parse(buf_str(&text), NULL, a, &doc, err)) doc = NULL;
+    if (os_read_file(path, (size_t)1 << 28, &text, err) &&
+        !json_parse(buf_str(&text), NULL, a, &doc, err))
+        doc = NULL;
     buf_deinit(&text);
     return doc;
 }

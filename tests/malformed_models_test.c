@@ -1,6 +1,7 @@
-/* Broken and odd models, loaded whole: every GGUF file, config and checkpoint directory of tests/data/malformed (and of
- * $MLXCEL_GOLDEN/malformed) is opened, packed and asked for a few tokens. What must be refused is, with a message; what must
- * load does; cases marked "same" give the logits of the sound model they were made from. */
+/* Broken and odd models, loaded whole: every GGUF file, config and checkpoint directory of
+ * tests/data/malformed (and of $MLXCEL_GOLDEN/malformed) is opened, packed and asked for a few
+ * tokens. What must be refused is, with a message; what must load does; cases marked "same" give
+ * the logits of the sound model they were made from. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
-/* A real model against its float32 reference: SmolLM2-135M-Instruct Q4_1 GGUF, ten greedy texts of 48 tokens with the gaps of the
- * best two, and the 64 best log-probabilities along the first 24 positions (tests/data/smollm2/greedy.json). On ref every text
- * is equal; on cpu (int8 activations) at least five, a difference only where the gap is below 0.25, and the mean KL is small. */
+/* A real model against its float32 reference: SmolLM2-135M-Instruct Q4_1 GGUF, ten greedy texts of
+ * 48 tokens with the gaps of the best two, and the 64 best log-probabilities along the first 24
+ * positions (tests/data/smollm2/greedy.json). On ref every text is equal; on cpu (int8 activations)
+ * at least five, a difference only where the gap is below 0.25, and the mean KL is small. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ static void bed_open(Bed *bed, const char *backend) {
     EngineOptions eo = engine_options();
     eo.k = eo.v = PLANE_F32;
     eo.n_ctx = 1024;
-    if (!model_open(path, &mo, &bed->m, &err) || !engine_open(bed->m, &eo, &bed->e, &err)) fail_msg("%s", err.msg);
+    if (!model_open(path, &mo, &bed->m, &err) || !engine_open(bed->m, &eo, &bed->e, &err))
+        fail_msg("%s", err.msg);
 }
 
 static void bed_close(Bed *bed) {
@@ -62,7 +64,8 @@ static void ref_texts_are_equal(void **state) {
     (void)state;
     Bed bed;
     bed_open(&bed, "ref");
-    for (size_t r = 0; r < bed.rows->n; r++) assert_int_equal(first_difference(&bed, json_at(bed.rows, r)), N_NEW);
+    for (size_t r = 0; r < bed.rows->n; r++)
+        assert_int_equal(first_difference(&bed, json_at(bed.rows, r)), N_NEW);
     bed_close(&bed);
 }
 
@@ -88,7 +91,8 @@ static void cpu_texts_differ_only_at_near_ties(void **state) {
     bed_close(&bed);
 }
 
-/* KL(reference, ours) at one position over the reference's 64 best tokens, the rest as one event. */
+/* KL(reference, ours) at one position over the reference's 64 best tokens, the rest as one
+ * event. */
 static double position_kl(const Json *top, const float *logits, uint32_t vocab) {
     const Json *ids = json_get(top, "ids"), *lp = json_get(top, "logprobs");
     double log_sum = logprobs_log_sum(logits, vocab), kl = 0, p_rest = 1, q_rest = 1;
@@ -120,12 +124,14 @@ static void cpu_mean_kl_is_small(void **state) {
         size_t n = n_ids + top->n - 1;
         uint32_t *all = arena_array(&bed.a, uint32_t, n);
         for (size_t i = 0; i < n; i++) all[i] = i < n_ids ? ids[i] : greedy[i - n_ids];
-        float *logits = arena_array(&bed.a, float, n * bed.m->arch.vocab);
+        float *logits = arena_array(&bed.a, float, n *bed.m->arch.vocab);
         if (!run_logits(bed.e, bed.m, all, n, logits, &err)) fail_msg("%s", err.msg);
         for (size_t t = 0; t < top->n; t++, n_positions++)
-            sum += position_kl(json_at(top, t), logits + (n_ids - 1 + t) * bed.m->arch.vocab, bed.m->arch.vocab);
+            sum += position_kl(json_at(top, t), logits + (n_ids - 1 + t) * bed.m->arch.vocab,
+                               bed.m->arch.vocab);
     }
-    print_message("mean KL against float32: %.5f over %zu positions\n", sum / (double)n_positions, n_positions);
+    print_message("mean KL against float32: %.5f over %zu positions\n", sum / (double)n_positions,
+                  n_positions);
     assert_true(sum / (double)n_positions <= KL_MAX);
     bed_close(&bed);
 }

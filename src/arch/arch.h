@@ -1,5 +1,6 @@
-/* arch.h: from a checkpoint to programs. A family is a difference from Llama: one file with key deltas, name deltas and a
- * layer() function that fills a LayerSpec; the loner writes build(). registry.c lists the families.
+/* arch.h: from a checkpoint to programs. A family is a difference from Llama: one file with key
+ * deltas, name deltas and a layer() function that fills a LayerSpec; the loner writes build().
+ * registry.c lists the families.
  *
  *     ArchModel m;
  *     if (!arch_build(ck, &arena, &m, err)) return false;   reads metadata and small vectors only
@@ -23,7 +24,7 @@ typedef struct MoeSpec { /* n_experts 0: the layer is dense */
 
 typedef struct LayerSpec { /* filled by decoder defaults, then by the family's layer() */
     uint32_t n_heads, n_kv_heads, head_dim, v_dim;
-    uint32_t window;            /* 0: none */
+    uint32_t window; /* 0: none */
     bool rope, rope_interleaved;
     RopeSpec rope_spec;
     float attn_scale, attn_softcap;
@@ -31,7 +32,8 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     bool qk_norm, qk_norm_whole;
     bool sinks;
     bool fused_qkv, fused_gate_up; /* one tensor in the file, parts in this order */
-    bool post_norms;               /* also on what attention and feed-forward give, before the residual sum */
+    /* also on what attention and feed-forward give, before the residual sum */
+    bool post_norms;
     uint32_t ffn_width;
     Act act;
     bool gated;
@@ -53,23 +55,26 @@ typedef struct Decoder { /* what all layers of a decoder share, and where it is 
     float norm_add;         /* norms multiply by w + norm_add */
     float logit_softcap;    /* 0: none */
     float embed_scale, logit_scale;
-    bool tied;              /* no head of its own: the embedding table is the head */
-    LayerSpec layer;        /* the defaults that every layer starts from */
+    bool tied;       /* no head of its own: the embedding table is the head */
+    LayerSpec layer; /* the defaults that every layer starts from */
 } Decoder;
 
 struct Arch {
-    const char *name;                 /* file name of the family */
-    const char *const *model_types;   /* config.json's, NULL-terminated */
-    const char *const *gguf;          /* general.architecture values, NULL-terminated; NULL: none */
-    const char *kind;                 /* "text" */
-    const RoleDelta *names;           /* where tensor names differ from Llama's; NULL: nowhere */
-    const char *const *ignored;       /* tensors that may lie unused, globs; NULL: none */
-    uint32_t head_dim;                /* when the config does not say; 0: hidden / heads */
-    double rope_theta;                /* likewise; 0: 10000 */
-    bool no_dense;                    /* no layer need have a dense feed-forward: intermediate_size may be absent */
-    bool gguf_unpermute;              /* GGUF files of this architecture have permuted q and k rows */
-    bool (*adjust)(Decoder *d, Err *err);                    /* shared deltas; NULL: none */
-    bool (*layer)(const Decoder *d, int i, LayerSpec *l, Err *err); /* per-layer deltas; NULL: none */
+    const char *name;               /* file name of the family */
+    const char *const *model_types; /* config.json's, NULL-terminated */
+    const char *const *gguf;        /* general.architecture values, NULL-terminated; NULL: none */
+    const char *kind;               /* "text" */
+    const RoleDelta *names;         /* where tensor names differ from Llama's; NULL: nowhere */
+    const char *const *ignored;     /* tensors that may lie unused, globs; NULL: none */
+    uint32_t head_dim;              /* when the config does not say; 0: hidden / heads */
+    double rope_theta;              /* likewise; 0: 10000 */
+    /* no layer need have a dense feed-forward: intermediate_size may be absent */
+    bool no_dense;
+    /* GGUF files of this architecture have permuted q and k rows */
+    bool gguf_unpermute;
+    bool (*adjust)(Decoder *d, Err *err); /* shared deltas; NULL: none */
+    /* per-layer deltas; NULL: none */
+    bool (*layer)(const Decoder *d, int i, LayerSpec *l, Err *err);
 };
 
 typedef struct ArchModel {
@@ -77,8 +82,10 @@ typedef struct ArchModel {
     const Program *text;
     const WeightTable *weights;
     uint32_t hidden, n_layers, vocab;
-    uint64_t context;         /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */
-    const RopeSpec *class_rope; /* the spec that fixes a request's length class; NULL: classes do not matter */
+    /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */
+    uint64_t context;
+    /* the spec that fixes a request's length class; NULL: classes do not matter */
+    const RopeSpec *class_rope;
 } ArchModel;
 
 bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_CHECK;
@@ -88,13 +95,19 @@ const Arch *arch_find(const Checkpoint *ck); /* NULL if the registry has no such
 /* decoder.c, for families */
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
 bool act_parse(Str name, Act *out, Err *err) MUST_CHECK;
-/* Whether layer i is of the named kind by config's layer_types; without that list: fallback. ERR_INPUT on a bad list. */
-bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out, Err *err) MUST_CHECK;
+/* Whether layer i is of the named kind by config's layer_types; without that list: fallback.
+ * ERR_INPUT on a bad list. */
+bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out,
+                        Err *err) MUST_CHECK;
 
-/* num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob under their usual names, into l->moe. */
-bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out, Err *err) MUST_CHECK;
+/* num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob under their usual names,
+ * into l->moe. */
+bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out,
+                 Err *err) MUST_CHECK;
 
-/* rope_config.c: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config section. */
-bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta, RopeSpec *out, Err *err) MUST_CHECK;
+/* rope_config.c: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config
+ * section. */
+bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
+                      RopeSpec *out, Err *err) MUST_CHECK;
 
 #endif

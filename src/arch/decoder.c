@@ -6,13 +6,28 @@
 #include "block/attn.h"
 #include "block/moe.h"
 
-enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 20, MAX_HEADS = 1024, MAX_HEAD_DIM = 1024, MAX_EXPERTS = 4096,
-       MAX_CHOSEN = 64 };
+enum {
+    MAX_LAYERS = 1024,
+    MAX_WIDTH = 1 << 20,
+    MAX_HEADS = 1024,
+    MAX_HEAD_DIM = 1024,
+    MAX_EXPERTS = 4096,
+    MAX_CHOSEN = 64
+};
 
 bool act_parse(Str name, Act *out, Err *err) {
-    static const struct { const char *name; Act act; } ACTS[] = {
-        {"silu", ACT_SILU}, {"swish", ACT_SILU}, {"gelu", ACT_GELU}, {"gelu_new", ACT_GELU_TANH},
-        {"gelu_pytorch_tanh", ACT_GELU_TANH}, {"gelu_fast", ACT_GELU_TANH}, {"relu", ACT_RELU}, {"relu2", ACT_RELU2},
+    static const struct {
+        const char *name;
+        Act act;
+    } ACTS[] = {
+        {"silu", ACT_SILU},
+        {"swish", ACT_SILU},
+        {"gelu", ACT_GELU},
+        {"gelu_new", ACT_GELU_TANH},
+        {"gelu_pytorch_tanh", ACT_GELU_TANH},
+        {"gelu_fast", ACT_GELU_TANH},
+        {"relu", ACT_RELU},
+        {"relu2", ACT_RELU2},
         {"quick_gelu", ACT_QUICK_GELU},
     };
     for (size_t i = 0; i < sizeof ACTS / sizeof *ACTS; i++) {
@@ -23,7 +38,8 @@ bool act_parse(Str name, Act *out, Err *err) {
     return err_set(err, ERR_UNSUPPORTED, "activation \"" STR_F "\" is not known", STR_A(name));
 }
 
-bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out, Err *err) {
+bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out,
+                        Err *err) {
     const Str *types;
     size_t n;
     if (!config_strs(d->config, "layer_types", d->arena, &types, &n, err)) return false;
@@ -33,7 +49,8 @@ bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback
     return true;
 }
 
-static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t max, uint32_t *out, Err *err) {
+static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t max, uint32_t *out,
+                     Err *err) {
     int64_t v;
     if (!config_int(c, key, dflt, 1, max, &v, err)) return false;
     *out = (uint32_t)v;
@@ -44,43 +61,59 @@ static bool layer_defaults(Decoder *d, Err *err) {
     const Config *c = d->config;
     LayerSpec *l = &d->layer;
     Str act;
-    if (!read_u32(c, "num_attention_heads", CONFIG_REQUIRED, MAX_HEADS, &l->n_heads, err)) return false;
-    if (!read_u32(c, "num_key_value_heads", l->n_heads, MAX_HEADS, &l->n_kv_heads, err)) return false;
+    if (!read_u32(c, "num_attention_heads", CONFIG_REQUIRED, MAX_HEADS, &l->n_heads, err))
+        return false;
+    if (!read_u32(c, "num_key_value_heads", l->n_heads, MAX_HEADS, &l->n_kv_heads, err))
+        return false;
     if (l->n_heads % l->n_kv_heads)
-        return err_set(err, ERR_INPUT, "%u attention heads do not divide over %u key/value heads", l->n_heads, l->n_kv_heads);
+        return err_set(err, ERR_INPUT, "%u attention heads do not divide over %u key/value heads",
+                       l->n_heads, l->n_kv_heads);
     uint32_t head_dim = c->json && d->arch->head_dim ? d->arch->head_dim : d->hidden / l->n_heads;
     if (!config_has(c, "head_dim") && head_dim == d->hidden / l->n_heads && d->hidden % l->n_heads)
-        return err_set(err, ERR_INPUT, "hidden_size %u does not divide over %u heads, and there is no head_dim", d->hidden,
-                       l->n_heads);
-    if (!read_u32(c, "head_dim", head_dim ? head_dim : 1, MAX_HEAD_DIM, &l->head_dim, err)) return false;
+        return err_set(err, ERR_INPUT,
+                       "hidden_size %u does not divide over %u heads, and there is no head_dim",
+                       d->hidden, l->n_heads);
+    if (!read_u32(c, "head_dim", head_dim ? head_dim : 1, MAX_HEAD_DIM, &l->head_dim, err))
+        return false;
     l->v_dim = l->head_dim;
-    if (!read_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED, MAX_WIDTH, &l->ffn_width, err)) return false;
-    if (!config_str(c, "hidden_act|hidden_activation", "silu", &act, err) || !act_parse(act, &l->act, err)) return false;
+    if (!read_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED, MAX_WIDTH,
+                  &l->ffn_width, err))
+        return false;
+    if (!config_str(c, "hidden_act|hidden_activation", "silu", &act, err) ||
+        !act_parse(act, &l->act, err))
+        return false;
     l->gated = true;
     l->rope = true;
     l->attn_scale = (float)(1 / sqrt((double)l->head_dim));
     l->residual_scale = 1;
-    return rope_config_read(c, d->arena, l->head_dim, d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000, &l->rope_spec, err);
+    return rope_config_read(c, d->arena, l->head_dim,
+                            d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000, &l->rope_spec,
+                            err);
 }
 
 static bool read_shared(Decoder *d, Err *err) {
     const Config *c = d->config;
     double eps;
     if (!read_u32(c, "hidden_size", CONFIG_REQUIRED, MAX_WIDTH, &d->hidden, err)) return false;
-    if (!read_u32(c, "num_hidden_layers", CONFIG_REQUIRED, MAX_LAYERS, &d->n_layers, err)) return false;
-    uint32_t rows = weights_rows(d->weights, ROLE_EMBED, -1);
-    if (!read_u32(c, "vocab_size", rows && d->config->gguf ? (int64_t)rows : CONFIG_REQUIRED, INT32_MAX, &d->vocab, err))
+    if (!read_u32(c, "num_hidden_layers", CONFIG_REQUIRED, MAX_LAYERS, &d->n_layers, err))
         return false;
-    if (!read_u32(c, "max_position_embeddings", 2048, INT32_MAX, &d->max_positions, err)) return false;
+    uint32_t rows = weights_rows(d->weights, ROLE_EMBED, -1);
+    if (!read_u32(c, "vocab_size", rows && d->config->gguf ? (int64_t)rows : CONFIG_REQUIRED,
+                  INT32_MAX, &d->vocab, err))
+        return false;
+    if (!read_u32(c, "max_position_embeddings", 2048, INT32_MAX, &d->max_positions, err))
+        return false;
     if (!config_float(c, "rms_norm_eps|layer_norm_eps", 1e-6, 0, 1, &eps, err)) return false;
     d->eps = (float)eps;
     d->embed_scale = d->logit_scale = 1;
     bool has_head = weights_has(d->weights, ROLE_HEAD, -1, ".weight");
-    if (!config_bool(c, "tie_word_embeddings", d->config->gguf ? !has_head : false, &d->tied, err)) return false;
+    if (!config_bool(c, "tie_word_embeddings", d->config->gguf ? !has_head : false, &d->tied, err))
+        return false;
     return layer_defaults(d, err);
 }
 
-static WeightId take(Decoder *d, WeightKind kind, int layer, const char *suffix, const TakePart *parts, int n_parts) {
+static WeightId take(Decoder *d, WeightKind kind, int layer, const char *suffix,
+                     const TakePart *parts, int n_parts) {
     uint32_t n = 0, k = 0;
     for (int i = 0; i < n_parts; i++) {
         n += parts[i].n;
@@ -88,7 +121,8 @@ static WeightId take(Decoder *d, WeightKind kind, int layer, const char *suffix,
     }
     int32_t source = weights_take(d->weights, kind, layer, suffix, parts, n_parts);
     if (source < 0) return W_NONE;
-    return prog_weight(d->b, kind, kind == WEIGHT_VECTOR ? 1 : n, k, source, weights_get(d->weights, source)->name);
+    return prog_weight(d->b, kind, kind == WEIGHT_VECTOR ? 1 : n, k, source,
+                       weights_get(d->weights, source)->name);
 }
 
 static WeightId take_vector(Decoder *d, Role role, int layer, const char *suffix, uint32_t n) {
@@ -96,22 +130,39 @@ static WeightId take_vector(Decoder *d, Role role, int layer, const char *suffix
 }
 
 static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
-    uint32_t nq = l->n_heads * l->head_dim, nk = l->n_kv_heads * l->head_dim, nv = l->n_kv_heads * l->v_dim;
+    uint32_t nq = l->n_heads * l->head_dim, nk = l->n_kv_heads * l->head_dim,
+             nv = l->n_kv_heads * l->v_dim;
     Transform t = d->arch->gguf_unpermute ? TRANSFORM_UNPERMUTE : TRANSFORM_NONE;
-    TakePart qkv[3] = {{ROLE_Q, nq, d->hidden, t, l->head_dim}, {ROLE_K, nk, d->hidden, t, l->head_dim},
+    TakePart qkv[3] = {{ROLE_Q, nq, d->hidden, t, l->head_dim},
+                       {ROLE_K, nk, d->hidden, t, l->head_dim},
                        {ROLE_V, nv, d->hidden, TRANSFORM_NONE, 0}};
     AttnBlock p = {
-        .n_heads = l->n_heads, .n_kv_heads = l->n_kv_heads, .head_dim = l->head_dim, .v_dim = l->v_dim,
-        .window = l->window, .scale = l->attn_scale, .softcap = l->attn_softcap,
-        .rope = l->rope, .interleaved = l->rope_interleaved,
-        .qkv_bias = W_NONE, .q_norm = W_NONE, .k_norm = W_NONE, .sinks = W_NONE, .o_bias = W_NONE,
-        .norm_eps = d->eps, .norm_w_add = d->norm_add, .qk_norm_whole = l->qk_norm_whole,
+        .n_heads = l->n_heads,
+        .n_kv_heads = l->n_kv_heads,
+        .head_dim = l->head_dim,
+        .v_dim = l->v_dim,
+        .window = l->window,
+        .scale = l->attn_scale,
+        .softcap = l->attn_softcap,
+        .rope = l->rope,
+        .interleaved = l->rope_interleaved,
+        .qkv_bias = W_NONE,
+        .q_norm = W_NONE,
+        .k_norm = W_NONE,
+        .sinks = W_NONE,
+        .o_bias = W_NONE,
+        .norm_eps = d->eps,
+        .norm_w_add = d->norm_add,
+        .qk_norm_whole = l->qk_norm_whole,
     };
     if (l->rope) p.rope_spec = prog_rope_spec(d->b, l->rope_spec);
     const TakePart whole = {.role = ROLE_QKV, .n = nq + nk + nv, .k = d->hidden};
-    p.qkv = l->fused_qkv ? take(d, WEIGHT_MATRIX, i, ".weight", &whole, 1) : take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
+    p.qkv = l->fused_qkv ? take(d, WEIGHT_MATRIX, i, ".weight", &whole, 1)
+                         : take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
     if (l->qkv_bias) {
-        TakePart bias[3] = {{ROLE_Q, 1, nq, t, l->head_dim}, {ROLE_K, 1, nk, t, l->head_dim}, {ROLE_V, 1, nv, TRANSFORM_NONE, 0}};
+        TakePart bias[3] = {{ROLE_Q, 1, nq, t, l->head_dim},
+                            {ROLE_K, 1, nk, t, l->head_dim},
+                            {ROLE_V, 1, nv, TRANSFORM_NONE, 0}};
         p.qkv_bias = take(d, WEIGHT_VECTOR, i, ".bias", bias, 3);
     }
     if (l->qk_norm) {
@@ -119,20 +170,27 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         p.k_norm = take_vector(d, ROLE_K_NORM, i, ".weight", l->qk_norm_whole ? nk : l->head_dim);
     }
     if (l->sinks) p.sinks = take_vector(d, ROLE_SINKS, i, "", l->n_heads);
-    p.o = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_O, .n = d->hidden, .k = l->n_heads * l->v_dim}, 1);
+    p.o = take(d, WEIGHT_MATRIX, i, ".weight",
+               &(TakePart){.role = ROLE_O, .n = d->hidden, .k = l->n_heads * l->v_dim}, 1);
     if (l->o_bias) p.o_bias = take_vector(d, ROLE_O, i, ".bias", d->hidden);
     return p;
 }
 
 static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
-    TakePart in[2] = {{.role = ROLE_GATE, .n = l->ffn_width, .k = d->hidden}, {.role = ROLE_UP, .n = l->ffn_width, .k = d->hidden}};
+    TakePart in[2] = {{.role = ROLE_GATE, .n = l->ffn_width, .k = d->hidden},
+                      {.role = ROLE_UP, .n = l->ffn_width, .k = d->hidden}};
     const TakePart *first = l->gated ? in : in + 1;
     int n_in = l->gated ? 2 : 1;
-    FfnBlock p = {.width = l->ffn_width, .gated = l->gated, .act = l->act, .in_bias = W_NONE, .down_bias = W_NONE};
+    FfnBlock p = {.width = l->ffn_width,
+                  .gated = l->gated,
+                  .act = l->act,
+                  .in_bias = W_NONE,
+                  .down_bias = W_NONE};
     const TakePart whole = {.role = ROLE_GATE_UP, .n = 2 * l->ffn_width, .k = d->hidden};
     p.in = l->fused_gate_up ? take(d, WEIGHT_MATRIX, i, ".weight", &whole, 1)
                             : take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
-    p.down = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_DOWN, .n = d->hidden, .k = l->ffn_width}, 1);
+    p.down = take(d, WEIGHT_MATRIX, i, ".weight",
+                  &(TakePart){.role = ROLE_DOWN, .n = d->hidden, .k = l->ffn_width}, 1);
     if (l->mlp_bias) {
         for (int j = 0; j < 2; j++) in[j].n = 1, in[j].k = l->ffn_width;
         p.in_bias = take(d, WEIGHT_VECTOR, i, ".bias", first, n_in);
@@ -152,7 +210,8 @@ static WeightId take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *
 }
 
 static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
-    TakeExperts gate = {.role = ROLE_EXPERT_GATE, .n_experts = m->n_experts, .n = m->width, .k = d->hidden};
+    TakeExperts gate = {
+        .role = ROLE_EXPERT_GATE, .n_experts = m->n_experts, .n = m->width, .k = d->hidden};
     TakeExperts up = gate, down = gate;
     up.role = m->interleaved ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP;
     if (m->interleaved) gate.step = up.step = 2, up.first = 1;
@@ -165,39 +224,64 @@ static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
 static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
     const MoeSpec *m = &l->moe;
     MoeBlock p = {
-        .route = {.fn = m->fn, .normalize = m->normalize, .n_experts = m->n_experts, .k = m->k, .scale = m->scale},
-        .width = m->width, .hidden = d->hidden, .act = l->act,
-        .gate_bias = W_NONE, .up_bias = W_NONE, .down_bias = W_NONE, .limit = m->limit, .up_add = m->up_add,
-        .router_bias = W_NONE, .select_bias = W_NONE, .shared = m->shared_width > 0, .shared_gate = W_NONE,
+        .route = {.fn = m->fn,
+                  .normalize = m->normalize,
+                  .n_experts = m->n_experts,
+                  .k = m->k,
+                  .scale = m->scale},
+        .width = m->width,
+        .hidden = d->hidden,
+        .act = l->act,
+        .gate_bias = W_NONE,
+        .up_bias = W_NONE,
+        .down_bias = W_NONE,
+        .limit = m->limit,
+        .up_add = m->up_add,
+        .router_bias = W_NONE,
+        .select_bias = W_NONE,
+        .shared = m->shared_width > 0,
+        .shared_gate = W_NONE,
     };
-    p.router = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_ROUTER, .n = m->n_experts, .k = d->hidden}, 1);
+    p.router = take(d, WEIGHT_MATRIX, i, ".weight",
+                    &(TakePart){.role = ROLE_ROUTER, .n = m->n_experts, .k = d->hidden}, 1);
     if (m->biases) p.router_bias = take_vector(d, ROLE_ROUTER, i, ".bias", m->n_experts);
     moe_experts(d, m, i, &p);
     if (!p.shared) return p;
     const TakePart in[2] = {{.role = ROLE_SHARED_GATE, .n = m->shared_width, .k = d->hidden},
                             {.role = ROLE_SHARED_UP, .n = m->shared_width, .k = d->hidden}};
-    p.shared_ffn = (FfnBlock){.width = m->shared_width, .gated = true, .act = l->act, .in_bias = W_NONE, .down_bias = W_NONE};
+    p.shared_ffn = (FfnBlock){.width = m->shared_width,
+                              .gated = true,
+                              .act = l->act,
+                              .in_bias = W_NONE,
+                              .down_bias = W_NONE};
     p.shared_ffn.in = take(d, WEIGHT_MATRIX, i, ".weight", in, 2);
     p.shared_ffn.down =
-        take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_SHARED_DOWN, .n = d->hidden, .k = m->shared_width}, 1);
+        take(d, WEIGHT_MATRIX, i, ".weight",
+             &(TakePart){.role = ROLE_SHARED_DOWN, .n = d->hidden, .k = m->shared_width}, 1);
     if (m->shared_switch)
-        p.shared_gate = take(d, WEIGHT_MATRIX, i, ".weight", &(TakePart){.role = ROLE_SHARED_SWITCH, .n = 1, .k = d->hidden}, 1);
+        p.shared_gate = take(d, WEIGHT_MATRIX, i, ".weight",
+                             &(TakePart){.role = ROLE_SHARED_SWITCH, .n = 1, .k = d->hidden}, 1);
     return p;
 }
 
 bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out, Err *err) {
     const Config *c = d->config;
     *out = (MoeSpec){.fn = ROUTE_SOFTMAX, .scale = 1};
-    if (!read_u32(c, "num_experts|num_local_experts", CONFIG_REQUIRED, MAX_EXPERTS, &out->n_experts, err)) return false;
-    if (!read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, MAX_CHOSEN, &out->k, err)) return false;
+    if (!read_u32(c, "num_experts|num_local_experts", CONFIG_REQUIRED, MAX_EXPERTS, &out->n_experts,
+                  err))
+        return false;
+    if (!read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, MAX_CHOSEN, &out->k, err))
+        return false;
     if (out->k > out->n_experts)
-        return err_set(err, ERR_INPUT, "num_experts_per_tok is %u of %u experts", out->k, out->n_experts);
+        return err_set(err, ERR_INPUT, "num_experts_per_tok is %u of %u experts", out->k,
+                       out->n_experts);
     if (!read_u32(c, width_key, CONFIG_REQUIRED, MAX_WIDTH, &out->width, err)) return false;
     return config_bool(c, "norm_topk_prob", normalize, &out->normalize, err);
 }
 
 static Val norm(Decoder *d, Val x, Role role, int i) {
-    return prog_rms_norm(d->b, x, take_vector(d, role, i, ".weight", d->hidden), 0, d->eps, d->norm_add);
+    return prog_rms_norm(d->b, x, take_vector(d, role, i, ".weight", d->hidden), 0, d->eps,
+                         d->norm_add);
 }
 
 static Val feed_forward(Decoder *d, const LayerSpec *l, Val h, int i) {
@@ -224,7 +308,8 @@ static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
     return prog_probe(b, x, "layers.%d.out", i);
 }
 
-/* Divisors of the rope frequencies that a GGUF keeps as a tensor; false on values that cannot be. */
+/* Divisors of the rope frequencies that a GGUF keeps as a tensor; false on values that cannot
+ * be. */
 static bool rope_divisors(Decoder *d, Role role, const double **out, Err *err) {
     uint32_t n = d->layer.rope_spec.rot_dim / 2;
     *out = weights_values(d->weights, role, -1, ".weight", n);
@@ -233,18 +318,23 @@ static bool rope_divisors(Decoder *d, Role role, const double **out, Err *err) {
     return true;
 }
 
-/* In GGUF files Llama 3's frequency scaling and longrope's factors are tensors instead of config keys. */
+/* In GGUF files Llama 3's frequency scaling and longrope's factors are tensors instead of config
+ * keys. */
 static bool rope_tensors(Decoder *d, Err *err) {
     RopeSpec *r = &d->layer.rope_spec;
     if (d->config->gguf == NULL) return true;
-    if (weights_has(d->weights, ROLE_ROPE_FREQS, -1, ".weight")) return rope_divisors(d, ROLE_ROPE_FREQS, &r->short_factor, err);
+    if (weights_has(d->weights, ROLE_ROPE_FREQS, -1, ".weight"))
+        return rope_divisors(d, ROLE_ROPE_FREQS, &r->short_factor, err);
     if (!weights_has(d->weights, ROLE_ROPE_LONG, -1, ".weight")) return true;
     int64_t original;
     r->kind = ROPE_LONG;
     r->max_context = d->max_positions;
-    if (!config_int(d->config, "original_max_position_embeddings", d->max_positions, 1, UINT32_MAX, &original, err)) return false;
+    if (!config_int(d->config, "original_max_position_embeddings", d->max_positions, 1, UINT32_MAX,
+                    &original, err))
+        return false;
     r->orig_context = (uint32_t)original;
-    return rope_divisors(d, ROLE_ROPE_LONG, &r->long_factor, err) && rope_divisors(d, ROLE_ROPE_SHORT, &r->short_factor, err);
+    return rope_divisors(d, ROLE_ROPE_LONG, &r->long_factor, err) &&
+           rope_divisors(d, ROLE_ROPE_SHORT, &r->short_factor, err);
 }
 
 static Val build_head(Decoder *d, Val x) {
@@ -252,8 +342,9 @@ static Val build_head(Decoder *d, Val x) {
     x = prog_probe(b, norm(d, prog_select(b, x), ROLE_FINAL_NORM, -1), "final_norm");
     prog_output(b, x, "hidden");
     if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
-    WeightId head = take(d, WEIGHT_MATRIX, -1, ".weight",
-                         &(TakePart){.role = d->tied ? ROLE_EMBED : ROLE_HEAD, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId head = take(
+        d, WEIGHT_MATRIX, -1, ".weight",
+        &(TakePart){.role = d->tied ? ROLE_EMBED : ROLE_HEAD, .n = d->vocab, .k = d->hidden}, 1);
     Val logits = prog_linear_precise(b, x, head, W_NONE);
     if (d->logit_softcap != 0) logits = prog_act(b, logits, ACT_SOFTCAP, d->logit_softcap);
     if (d->logit_scale != 1) logits = prog_scale(b, logits, d->logit_scale);
@@ -264,7 +355,8 @@ static Val build_head(Decoder *d, Val x) {
 static uint64_t context_limit(const Decoder *d) {
     const RopeSpec *r = &d->layer.rope_spec;
     if (r->kind == ROPE_DYNAMIC) return 0;
-    bool counts_original = r->kind == ROPE_LINEAR || (r->kind == ROPE_YARN && r->orig_context == d->max_positions);
+    bool counts_original =
+        r->kind == ROPE_LINEAR || (r->kind == ROPE_YARN && r->orig_context == d->max_positions);
     double extended = counts_original ? d->max_positions * r->factor : d->max_positions;
     return extended < 1 ? 1 : extended > UINT32_MAX ? UINT32_MAX : (uint64_t)extended;
 }
@@ -272,7 +364,8 @@ static uint64_t context_limit(const Decoder *d) {
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     if (!read_shared(d, err) || !rope_tensors(d, err)) return false;
     if (d->arch->adjust && !d->arch->adjust(d, err)) return false;
-    WeightId table = take(d, WEIGHT_TABLE, -1, ".weight", &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId table = take(d, WEIGHT_TABLE, -1, ".weight",
+                          &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
     if (table == W_NONE) return weights_finish(d->weights, err);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
     for (uint32_t i = 0; i < d->n_layers; i++) {

@@ -1,5 +1,5 @@
-/* Gemma (Gemma Team 2024): Llama with norms that multiply by 1 + w, embeddings scaled by sqrt(hidden), GELU (tanh) gating, head_dim
- * 256 and a tied head. */
+/* Gemma (Gemma Team 2024): Llama with norms that multiply by 1 + w, embeddings scaled by
+ * sqrt(hidden), GELU (tanh) gating, head_dim 256 and a tied head. */
 #include "arch/gemma.h"
 
 #include <math.h>
@@ -7,8 +7,10 @@
 bool gemma_shared(Decoder *d, Err *err) {
     d->norm_add = d->config->gguf ? 0 : 1;
     d->embed_scale = (float)sqrt((double)d->hidden);
-    if (!config_has(d->config, "hidden_act") && !config_has(d->config, "hidden_activation")) d->layer.act = ACT_GELU_TANH;
-    if (d->layer.act == ACT_GELU) d->layer.act = ACT_GELU_TANH; /* early configs say gelu and mean the tanh form */
+    if (!config_has(d->config, "hidden_act") && !config_has(d->config, "hidden_activation"))
+        d->layer.act = ACT_GELU_TANH;
+    /* early configs say gelu and mean the tanh form */
+    if (d->layer.act == ACT_GELU) d->layer.act = ACT_GELU_TANH;
     return config_bool(d->config, "tie_word_embeddings", true, &d->tied, err);
 }
 
@@ -16,7 +18,9 @@ bool gemma_sandwich(Decoder *d, Err *err) {
     double scalar, cap;
     d->layer.post_norms = true;
     if (!gemma_shared(d, err)) return false;
-    if (!config_float(d->config, "query_pre_attn_scalar", d->config->gguf ? d->layer.head_dim : 256, 1e-6, 1e6, &scalar, err)) return false;
+    if (!config_float(d->config, "query_pre_attn_scalar", d->config->gguf ? d->layer.head_dim : 256,
+                      1e-6, 1e6, &scalar, err))
+        return false;
     d->layer.attn_scale = (float)(1 / sqrt(scalar));
     if (!config_float(d->config, "attn_logit_softcapping", 0, 0, 1e6, &cap, err)) return false;
     d->layer.attn_softcap = (float)cap;

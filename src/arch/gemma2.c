@@ -1,12 +1,14 @@
-/* Gemma 2 (Gemma Team 2024): Gemma with norms around each block, soft-capped scores and logits, and a sliding window in every other
- * layer, beginning with the first. */
+/* Gemma 2 (Gemma Team 2024): Gemma with norms around each block, soft-capped scores and logits, and
+ * a sliding window in every other layer, beginning with the first. */
 #include "arch/gemma.h"
 
 /* A config that leaves the soft-caps out means the release's values; null means none. */
 static bool adjust(Decoder *d, Err *err) {
     if (!gemma_sandwich(d, err)) return false;
-    if (d->config->json && !json_get(d->config->json, "attn_logit_softcapping")) d->layer.attn_softcap = 50;
-    if (d->config->json && !json_get(d->config->json, "final_logit_softcapping")) d->logit_softcap = 30;
+    if (d->config->json && !json_get(d->config->json, "attn_logit_softcapping"))
+        d->layer.attn_softcap = 50;
+    if (d->config->json && !json_get(d->config->json, "final_logit_softcapping"))
+        d->logit_softcap = 30;
     return true;
 }
 

@@ -1,5 +1,6 @@
-/* Gemma 3 (Gemma Team 2025): Gemma 2 with norms on query and key heads, five window layers (base 10000) to one global layer (base
- * rope_theta, its scaling for global layers only), and no soft-caps unless the config has them. */
+/* Gemma 3 (Gemma Team 2025): Gemma 2 with norms on query and key heads, five window layers (base
+ * 10000) to one global layer (base rope_theta, its scaling for global layers only), and no
+ * soft-caps unless the config has them. */
 #include "arch/gemma.h"
 
 static bool adjust(Decoder *d, Err *err) {
@@ -12,12 +13,20 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     double theta;
     bool sliding;
     if (!config_int(d->config, "sliding_window", 4096, 1, UINT32_MAX, &window, err)) return false;
-    if (!config_int(d->config, "sliding_window_pattern|_sliding_window_pattern", 6, 1, INT32_MAX, &pattern, err)) return false;
-    if (!decoder_layer_type(d, i, "sliding_attention", (i + 1) % pattern != 0, &sliding, err)) return false;
-    if (!config_float(d->config, "rope_local_base_freq", 10000, 1e-3, 1e30, &theta, err)) return false;
+    if (!config_int(d->config, "sliding_window_pattern|_sliding_window_pattern", 6, 1, INT32_MAX,
+                    &pattern, err))
+        return false;
+    if (!decoder_layer_type(d, i, "sliding_attention", (i + 1) % pattern != 0, &sliding, err))
+        return false;
+    if (!config_float(d->config, "rope_local_base_freq", 10000, 1e-3, 1e30, &theta, err))
+        return false;
     if (!sliding) return true;
     l->window = (uint32_t)window;
-    l->rope_spec = (RopeSpec){.kind = ROPE_PLAIN, .rot_dim = l->head_dim, .freq_dim = l->head_dim, .theta = theta, .factor = 1};
+    l->rope_spec = (RopeSpec){.kind = ROPE_PLAIN,
+                              .rot_dim = l->head_dim,
+                              .freq_dim = l->head_dim,
+                              .theta = theta,
+                              .factor = 1};
     return true;
 }
 

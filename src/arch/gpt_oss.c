@@ -1,5 +1,6 @@
-/* gpt-oss (OpenAI 2025): experts in every layer with biases, gate and up rows by turns in one stack (mxfp4 in releases), a clamped
- * swiglu (x sigmoid(1.702 x)) (up + 1), attention sinks, biases everywhere, a window in every other layer, yarn. */
+/* gpt-oss (OpenAI 2025): experts in every layer with biases, gate and up rows by turns in one stack
+ * (mxfp4 in releases), a clamped swiglu (x sigmoid(1.702 x)) (up + 1), attention sinks, biases
+ * everywhere, a window in every other layer, yarn. */
 #include "arch/arch.h"
 
 static bool adjust(Decoder *d, Err *err) {
@@ -19,7 +20,8 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     if (!decoder_layer_type(d, i, "sliding_attention", i % 2 == 0, &sliding, err)) return false;
     l->window = sliding ? (uint32_t)window : 0;
     if (!config_float(d->config, "swiglu_alpha", 1.702, 0, 1e6, &alpha, err)) return false;
-    if (alpha != 1.702) return err_set(err, ERR_UNSUPPORTED, "swiglu_alpha is %g; 1.702 is accepted", alpha);
+    if (alpha != 1.702)
+        return err_set(err, ERR_UNSUPPORTED, "swiglu_alpha is %g; 1.702 is accepted", alpha);
     if (!config_float(d->config, "swiglu_limit", 7, 1e-6, 1e6, &limit, err)) return false;
     if (!decoder_moe(d, "intermediate_size", true, &l->moe, err)) return false;
     l->moe.normalize = l->moe.biases = l->moe.interleaved = true;

@@ -1,5 +1,6 @@
-/* Llama 1-3 (Touvron et al. 2023; Dubey et al. 2024) and what shares its shape. The generic decoder is this family; only
- * optional biases are its own. GGUF files have q and k rows permuted for adjacent-pair rope. */
+/* Llama 1-3 (Touvron et al. 2023; Dubey et al. 2024) and what shares its shape. The generic decoder
+ * is this family; only optional biases are its own. GGUF files have q and k rows permuted for
+ * adjacent-pair rope. */
 #include "arch/arch.h"
 
 static bool adjust(Decoder *d, Err *err) {

@@ -1,5 +1,5 @@
-/* Mistral 7B (Jiang et al. 2023): Llama with a sliding window in every layer. An absent sliding_window means 4096, null means
- * none. GGUF files of it are of architecture llama. */
+/* Mistral 7B (Jiang et al. 2023): Llama with a sliding window in every layer. An absent
+ * sliding_window means 4096, null means none. GGUF files of it are of architecture llama. */
 #include "arch/arch.h"
 
 static bool adjust(Decoder *d, Err *err) {

@@ -1,5 +1,5 @@
-/* Mixtral (Jiang et al. 2024): Mistral with experts in every layer, the chosen two weighted by their renormalised probabilities. GGUF
- * files of it are of architecture llama, with experts. */
+/* Mixtral (Jiang et al. 2024): Mistral with experts in every layer, the chosen two weighted by
+ * their renormalised probabilities. GGUF files of it are of architecture llama, with experts. */
 #include "arch/arch.h"
 
 static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {

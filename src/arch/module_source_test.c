@@ -1,5 +1,6 @@
-/* From tensors and settings to sources: what decides the format, what is inferred, what must agree, and that every refusal
- * names the tensor. Checkpoints are written here; their bytes do not matter. */
+/* From tensors and settings to sources: what decides the format, what is inferred, what must agree,
+ * and that every refusal names the tensor. Checkpoints are written here; their bytes do not
+ * matter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A backtracking matcher. The pattern becomes nodes in a fixed array; what comes after a group or a repetition is a chain of
- * Cont on the C stack. */
+/* A backtracking matcher. The pattern becomes nodes in a fixed array; what comes after a group or a
+ * repetition is a chain of Cont on the C stack. */
 #include "arch/name_pattern.h"
 
 #include <string.h>
@@ -19,8 +19,10 @@ typedef enum NodeKind {
 typedef struct Node {
     NodeKind kind;
     int next; /* what follows in the sequence, -1: its end */
-    int child; /* GROUP, LOOK: first alternative (a GROUP without one is empty); REPEAT: what is repeated */
-    int alternative; /* of the first node of a sequence: a GROUP holding the next alternative, or -1 */
+    /* GROUP, LOOK: first alternative (a GROUP without one is empty); REPEAT: what is repeated */
+    int child;
+    /* of the first node of a sequence: a GROUP holding the next alternative, or -1 */
+    int alternative;
     int min, max;    /* REPEAT; max -1: no end */
     bool lazy;       /* REPEAT */
     bool negated;    /* LOOK, WORD_EDGE */

@@ -1,4 +1,5 @@
-/* Patterns match as Python's re.match does, what is not understood is refused by name, and no pattern takes for ever. */
+/* Patterns match as Python's re.match does, what is not understood is refused by name, and no
+ * pattern takes for ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

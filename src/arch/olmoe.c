@@ -1,10 +1,11 @@
-/* OLMoE (Muennighoff et al. 2024): experts in every layer, their probabilities not renormalised, q/k norms over the whole row, optional
- * clipping of q, k and v. */
+/* OLMoE (Muennighoff et al. 2024): experts in every layer, their probabilities not renormalised,
+ * q/k norms over the whole row, optional clipping of q, k and v. */
 #include "arch/arch.h"
 
 static bool adjust(Decoder *d, Err *err) {
     d->layer.qk_norm = d->layer.qk_norm_whole = true;
-    if (config_has(d->config, "clip_qkv")) return err_set(err, ERR_UNSUPPORTED, "clip_qkv is set; only null is accepted");
+    if (config_has(d->config, "clip_qkv"))
+        return err_set(err, ERR_UNSUPPORTED, "clip_qkv is set; only null is accepted");
     if (!config_bool(d->config, "attention_bias", false, &d->layer.qkv_bias, err)) return false;
     d->layer.o_bias = d->layer.qkv_bias;
     return true;

@@ -1,5 +1,6 @@
-/* Phi-3 and Phi-4-mini (Abdin et al. 2024): Llama with q/k/v and gate/up each in one tensor, an optional sliding window, and longrope
- * (Ding et al. 2024), whose factors depend on the request's length class. */
+/* Phi-3 and Phi-4-mini (Abdin et al. 2024): Llama with q/k/v and gate/up each in one tensor, an
+ * optional sliding window, and longrope (Ding et al. 2024), whose factors depend on the request's
+ * length class. */
 #include "arch/arch.h"
 
 static bool adjust(Decoder *d, Err *err) {

@@ -140,7 +140,8 @@ static int by_pattern(const void *a, const void *b) {
     return str_cmp(((const QuantRule *)a)->pattern, ((const QuantRule *)b)->pattern);
 }
 
-/* Members that are objects stand for modules; false (not quantized) needs no rule, the tensors tell. */
+/* Members that are objects stand for modules; false (not quantized) needs no rule, the tensors
+ * tell. */
 static bool read_mlx(QuantConfig *q, const Json *o, Arena *a, Err *err) {
     if (!mlx_spec(q->global.entry, o, false, &q->global, err)) return false;
     QuantRule *rules = arena_array(a, QuantRule, o->n);
@@ -189,7 +190,8 @@ static bool gptq_spec(Str entry, const Json *o, QuantSpec *out, Err *err) {
            bad_value(entry, "bits", json_get(o, "bits"), "2, 3, 4, 8", err);
 }
 
-/* GPTQModel's exceptions: pattern -> settings; "-:" in front leaves modules out, which their tensors tell. */
+/* GPTQModel's exceptions: pattern -> settings; "-:" in front leaves modules out, which their
+ * tensors tell. */
 static bool gptq_dynamic(QuantConfig *q, const Json *dynamic, Arena *a, Err *err) {
     if (!dynamic || dynamic->type == JSON_NULL || json_is(dynamic, JSON_FALSE)) return true;
     if (dynamic->type != JSON_OBJECT || dynamic->n > MAX_RULES)

@@ -1,12 +1,13 @@
-/* quant_config.h: what a checkpoint's config says about its quantized modules: MLX's "quantization", Hugging Face's
- * "quantization_config", hf_quant_config.json, quantize_config.json, quant_config.json.
+/* quant_config.h: what a checkpoint's config says about its quantized modules: MLX's
+ * "quantization", Hugging Face's "quantization_config", hf_quant_config.json, quantize_config.json,
+ * quant_config.json.
  *
  *     QuantConfig q;
  *     if (!quantconfig_read(&q, ck, &arena, err)) return false;      unknown methods and impossible settings end here
  *     if (!quantconfig_module(&q, STR("model.layers.0.mlp.up_proj"), "Linear", &spec, err)) return false;
  *
- * Whether a module is quantized at all is told by its tensors (weights_quant.c), never by the config; the config names the
- * layout and the bits and groups that the shapes must agree with. */
+ * Whether a module is quantized at all is told by its tensors (weights_quant.c), never by the
+ * config; the config names the layout and the bits and groups that the shapes must agree with. */
 #ifndef MLXCEL_ARCH_QUANT_CONFIG_H
 #define MLXCEL_ARCH_QUANT_CONFIG_H
 
@@ -47,7 +48,8 @@ typedef struct QuantConfig {
     QuantMethod method;
     QuantSpec global;
     const QuantRule *
-        rules; /* MLX: exact paths, sorted; GPTQ and compressed-tensors: the first that matches holds */
+        /* MLX: exact paths, sorted; GPTQ and compressed-tensors: the first that matches holds */
+        rules;
     size_t n_rules;
     bool gptq_v2; /* zero points as stored */
     bool bitnet_multiplies;

@@ -1,4 +1,5 @@
-/* Any JSON as a quantization section: settings that are read are within their ranges, others give a message. */
+/* Any JSON as a quantization section: settings that are read are within their ranges, others give a
+ * message. */
 #include <stdlib.h>
 #include <string.h>
 

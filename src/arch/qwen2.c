@@ -1,5 +1,5 @@
-/* Qwen2 and Qwen2.5 (Yang et al. 2024): biases on q, k and v; with use_sliding_window, layers from max_window_layers on have a
- * window (or those that layer_types names). */
+/* Qwen2 and Qwen2.5 (Yang et al. 2024): biases on q, k and v; with use_sliding_window, layers from
+ * max_window_layers on have a window (or those that layer_types names). */
 #include "arch/qwen.h"
 
 bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) {

@@ -1,4 +1,5 @@
-/* Qwen3 (Yang et al. 2025): RMS norms on each query and key head, no biases unless attention_bias; head_dim 128 when absent. */
+/* Qwen3 (Yang et al. 2025): RMS norms on each query and key head, no biases unless attention_bias;
+ * head_dim 128 when absent. */
 #include "arch/qwen.h"
 
 static bool adjust(Decoder *d, Err *err) {

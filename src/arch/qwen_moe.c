@@ -1,5 +1,6 @@
-/* Qwen2 MoE and Qwen3 MoE (Yang et al. 2024, 2025): Qwen2 and Qwen3 with experts in all layers but those that mlp_only_layers and
- * decoder_sparse_step leave dense; Qwen2's have a shared expert behind a sigmoid switch. */
+/* Qwen2 MoE and Qwen3 MoE (Yang et al. 2024, 2025): Qwen2 and Qwen3 with experts in all layers but
+ * those that mlp_only_layers and decoder_sparse_step leave dense; Qwen2's have a shared expert
+ * behind a sigmoid switch. */
 #include "arch/qwen.h"
 
 bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) {
@@ -14,13 +15,17 @@ bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) {
     return decoder_moe(d, "moe_intermediate_size", normalize, &l->moe, err);
 }
 
-static bool qwen2_adjust(Decoder *d, Err *err) { return config_bool(d->config, "qkv_bias", true, &d->layer.qkv_bias, err); }
+static bool qwen2_adjust(Decoder *d, Err *err) {
+    return config_bool(d->config, "qkv_bias", true, &d->layer.qkv_bias, err);
+}
 
 static bool qwen2_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     int64_t shared;
     if (!qwen_window(d, i, l, err) || !qwen_moe(d, i, l, false, err)) return false;
     if (!l->moe.n_experts) return true;
-    if (!config_int(d->config, "shared_expert_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20, &shared, err)) return false;
+    if (!config_int(d->config, "shared_expert_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20,
+                    &shared, err))
+        return false;
     l->moe.shared_width = (uint32_t)shared;
     l->moe.shared_switch = true;
     return true;

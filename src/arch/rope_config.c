@@ -7,8 +7,9 @@ typedef struct KindName {
 } KindName;
 
 static const KindName KINDS[] = {
-    {"default", ROPE_PLAIN}, {"none", ROPE_PLAIN}, {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
-    {"yarn", ROPE_YARN}, {"llama3", ROPE_LLAMA3}, {"longrope", ROPE_LONG}, {"su", ROPE_LONG},
+    {"default", ROPE_PLAIN},   {"none", ROPE_PLAIN}, {"linear", ROPE_LINEAR},
+    {"dynamic", ROPE_DYNAMIC}, {"yarn", ROPE_YARN},  {"llama3", ROPE_LLAMA3},
+    {"longrope", ROPE_LONG},   {"su", ROPE_LONG},
 };
 
 static bool kind_parse(Str name, RopeKind *out, Err *err) {
@@ -18,11 +19,12 @@ static bool kind_parse(Str name, RopeKind *out, Err *err) {
         return true;
     }
     return err_set(err, ERR_UNSUPPORTED,
-                   "rope_scaling type \"" STR_F "\"; default, linear, dynamic, yarn, llama3 and longrope are accepted",
+                   "rope_scaling type \"" STR_F
+                   "\"; default, linear, dynamic, yarn, llama3 and longrope are accepted",
                    STR_A(name));
 }
 
-#define NUM(key, dflt, min, max, field)                                                                                \
+#define NUM(key, dflt, min, max, field)                                                            \
     if (!config_float(s, key, dflt, min, max, &out->field, err)) return false
 
 static bool read_yarn(const Config *s, RopeSpec *out, Err *err) {
@@ -38,8 +40,9 @@ static bool read_long(const Config *s, Arena *a, RopeSpec *out, Err *err) {
     if (!config_floats(s, "short_factor", a, &out->short_factor, &n_short, err)) return false;
     if (!config_floats(s, "long_factor", a, &out->long_factor, &n_long, err)) return false;
     if (n_short != out->rot_dim / 2 || n_long != out->rot_dim / 2)
-        return err_set(err, ERR_INPUT, "rope_scaling has %zu short and %zu long factors, %u of each are needed", n_short, n_long,
-                       out->rot_dim / 2);
+        return err_set(err, ERR_INPUT,
+                       "rope_scaling has %zu short and %zu long factors, %u of each are needed",
+                       n_short, n_long, out->rot_dim / 2);
     for (uint32_t i = 0; i < out->rot_dim / 2; i++)
         if (!(out->short_factor[i] > 0) || !(out->long_factor[i] > 0))
             return err_set(err, ERR_INPUT, "rope_scaling factor %u is not above 0", i);
@@ -50,13 +53,18 @@ static bool read_long(const Config *s, Arena *a, RopeSpec *out, Err *err) {
 static bool read_scaling(const Config *c, const Config *s, Arena *a, RopeSpec *out, Err *err) {
     Str kind;
     int64_t positions, original;
-    if (!config_str(s, "rope_type|type", "default", &kind, err) || !kind_parse(kind, &out->kind, err)) return false;
+    if (!config_str(s, "rope_type|type", "default", &kind, err) ||
+        !kind_parse(kind, &out->kind, err))
+        return false;
     NUM("rope_theta", out->theta, 1e-3, 1e30, theta);
     if (out->kind == ROPE_PLAIN) return true;
-    if (!config_int(c, "max_position_embeddings", 2048, 1, UINT32_MAX, &positions, err)) return false;
+    if (!config_int(c, "max_position_embeddings", 2048, 1, UINT32_MAX, &positions, err))
+        return false;
     int64_t fallback = positions;
-    if (!config_int(c, "original_max_position_embeddings", fallback, 1, UINT32_MAX, &fallback, err)) return false;
-    if (!config_int(s, "original_max_position_embeddings", fallback, 1, UINT32_MAX, &original, err)) return false;
+    if (!config_int(c, "original_max_position_embeddings", fallback, 1, UINT32_MAX, &fallback, err))
+        return false;
+    if (!config_int(s, "original_max_position_embeddings", fallback, 1, UINT32_MAX, &original, err))
+        return false;
     out->orig_context = (uint32_t)(out->kind == ROPE_DYNAMIC ? positions : original);
     out->max_context = (uint32_t)positions;
     /* longrope files leave the factor out: extended length over original length. */
@@ -64,19 +72,24 @@ static bool read_scaling(const Config *c, const Config *s, Arena *a, RopeSpec *o
     NUM("factor", factor, out->kind == ROPE_LONG ? 0 : 1e-6, 1e6, factor);
     NUM("attention_factor", 0, 0, 1e6, attn_factor);
     switch (out->kind) {
-    case ROPE_YARN: return read_yarn(s, out, err);
-    case ROPE_LONG: return read_long(s, a, out, err);
+    case ROPE_YARN:
+        return read_yarn(s, out, err);
+    case ROPE_LONG:
+        return read_long(s, a, out, err);
     case ROPE_LLAMA3:
         NUM("low_freq_factor", 1, 1e-6, 1e6, low_freq_factor);
         NUM("high_freq_factor", 4, 1e-6, 1e6, high_freq_factor);
         if (out->high_freq_factor == out->low_freq_factor)
-            return err_set(err, ERR_INPUT, "rope_scaling has equal low_freq_factor and high_freq_factor");
+            return err_set(err, ERR_INPUT,
+                           "rope_scaling has equal low_freq_factor and high_freq_factor");
         return true;
-    default: return true;
+    default:
+        return true;
     }
 }
 
-bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta, RopeSpec *out, Err *err) {
+bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
+                      RopeSpec *out, Err *err) {
     double partial, theta;
     Config section = {0};
     Err nested = {0};
@@ -89,13 +102,16 @@ bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double defau
         return false;
     }
     if (!config_float(c, "partial_rotary_factor", 1, 1e-6, 1, &partial, err)) return false;
-    if (has && !config_float(&section, "partial_rotary_factor", partial, 1e-6, 1, &partial, err)) return false;
+    if (has && !config_float(&section, "partial_rotary_factor", partial, 1e-6, 1, &partial, err))
+        return false;
     out->theta = theta;
     out->rot_dim = (uint32_t)(head_dim * partial) / 2 * 2;
     int64_t rot;
-    if (!config_int(c, "rope_dimension_count", out->rot_dim, 2, 2 * ROPE_MAX_PAIRS, &rot, err)) return false;
+    if (!config_int(c, "rope_dimension_count", out->rot_dim, 2, 2 * ROPE_MAX_PAIRS, &rot, err))
+        return false;
     if (rot > head_dim || rot % 2)
-        return err_set(err, ERR_INPUT, "rope turns %lld of %u columns per head", (long long)rot, head_dim);
+        return err_set(err, ERR_INPUT, "rope turns %lld of %u columns per head", (long long)rot,
+                       head_dim);
     out->rot_dim = out->freq_dim = (uint32_t)rot;
     return !has || read_scaling(c, &section, a, out, err);
 }

@@ -38,8 +38,10 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_SHARED_SWITCH] = {"layers.%d.mlp.shared_expert_gate", "blk.%d.ffn_gate_inp_shexp"},
 };
 
-/* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside "model.". */
-static const char *const PREFIXES[] = {"model.", "", "language_model.model.", "model.language_model."};
+/* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside
+ * "model.". */
+static const char *const PREFIXES[] = {"model.", "", "language_model.model.",
+                                       "model.language_model."};
 
 enum { MAX_NAME = 256, MAX_BIAS = 1 << 22 };
 
@@ -48,7 +50,7 @@ struct WeightTable {
     const RoleDelta *deltas;
     const char *const *ignored;
     Arena *a;
-    Str prefix;    /* of the HF names */
+    Str prefix; /* of the HF names */
     QuantConfig config;
     ModuleFinder finder; /* its used: per checkpoint tensor */
     ArchWeight *weights;
@@ -64,7 +66,8 @@ static const char *role_pattern(const WeightTable *t, Role role) {
 }
 
 /* The tensor's full name; false where this kind of file has none for the role. */
-static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t expert, const char *suffix, char out[MAX_NAME]) {
+static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t expert,
+                        const char *suffix, char out[MAX_NAME]) {
     const char *p = role_pattern(t, role);
     if (!p) return false;
     bool from_root = p[0] == '/' || t->ck->kind == CKPT_GGUF;
@@ -75,8 +78,10 @@ static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t exp
     }
     for (p += p[0] == '/'; *p && n < MAX_NAME - 16; p++) {
         bool hole = p[0] == '%' && (p[1] == 'd' || p[1] == 'e');
-        if (!hole) out[n++] = *p;
-        else n += (size_t)snprintf(out + n, 16, "%u", *++p == 'd' ? (unsigned)layer : expert);
+        if (!hole)
+            out[n++] = *p;
+        else
+            n += (size_t)snprintf(out + n, 16, "%u", *++p == 'd' ? (unsigned)layer : expert);
     }
     size_t tail = strlen(suffix);
     if (*p || n + tail >= MAX_NAME) return false;
@@ -84,7 +89,8 @@ static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t exp
     return true;
 }
 
-static bool role_name(const WeightTable *t, Role role, int layer, const char *suffix, char out[MAX_NAME]) {
+static bool role_name(const WeightTable *t, Role role, int layer, const char *suffix,
+                      char out[MAX_NAME]) {
     return expert_name(t, role, layer, 0, suffix, out);
 }
 
@@ -104,14 +110,17 @@ static void prefix_find(WeightTable *t) {
     t->prefix = str_c(PREFIXES[0]);
 }
 
-WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored, Arena *a) {
+WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored,
+                         Arena *a) {
     WeightTable *t = arena_new(a, WeightTable);
     if (!t) return NULL;
     *t = (WeightTable){.ck = ck, .deltas = deltas, .ignored = ignored, .a = a};
-    t->finder = (ModuleFinder){.ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
+    t->finder = (ModuleFinder){
+        .ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
     if (!t->finder.used) return NULL;
     prefix_find(t);
-    if (!quantconfig_read(&t->config, ck, a, &t->err)) return t; /* reported like the first missing tensor */
+    /* reported like the first missing tensor */
+    if (!quantconfig_read(&t->config, ck, a, &t->err)) return t;
     return t;
 }
 
@@ -135,18 +144,22 @@ static uint32_t *unpermute_map(Arena *a, uint32_t n, uint32_t head_dim) {
     return map;
 }
 
-static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *suffix, const TakePart *p, WeightSource *out) {
+static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *suffix,
+                      const TakePart *p, WeightSource *out) {
     char name[MAX_NAME];
     const CkptTensor *ct = role_find(t, p->role, layer, suffix);
     if (!role_name(t, p->role, layer, suffix, name))
-        return err_set(&t->err, ERR_UNSUPPORTED, "GGUF files have no tensor for role %d", (int)p->role);
+        return err_set(&t->err, ERR_UNSUPPORTED, "GGUF files have no tensor for role %d",
+                       (int)p->role);
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
     bool unpermute = p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF;
     if (kind == WEIGHT_VECTOR) {
         if (!modsource_vector(&t->finder, ct, p->k, unpermute, out, &t->err)) return false;
     } else {
         Str module = str_slice(str_c(name), 0, strlen(name) - strlen(suffix));
-        if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, 1, p->n, p->k, out, &t->err)) return false;
+        if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, 1, p->n, p->k, out,
+                              &t->err))
+            return false;
     }
     if (!unpermute) return true;
     out->row_map = unpermute_map(t->a, out->n, p->head_dim);
@@ -164,12 +177,14 @@ static bool table_grow(WeightTable *t) {
     return true;
 }
 
-int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix, const TakePart *parts, int n_parts) {
+int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix,
+                     const TakePart *parts, int n_parts) {
     if (t->err.kind) return -1;
     /* A tensor asked for twice (tied embeddings) is one source. */
     const CkptTensor *one = n_parts == 1 ? role_find(t, parts[0].role, layer, suffix) : NULL;
     for (uint32_t i = 0; one && i < t->n_weights; i++)
-        if (t->weights[i].n_parts == 1 && str_eqc(one->name, t->weights[i].parts[0].name)) return (int32_t)i;
+        if (t->weights[i].n_parts == 1 && str_eqc(one->name, t->weights[i].parts[0].name))
+            return (int32_t)i;
     WeightSource *src = arena_array(t->a, WeightSource, (size_t)n_parts);
     if (!src || !table_grow(t)) {
         err_nomem(&t->err, "weight table");
@@ -192,21 +207,26 @@ static const uint32_t *stride_map(WeightTable *t, uint32_t n, uint32_t from, con
 static bool experts_each(WeightTable *t, int layer, const TakeExperts *p, WeightSource *src) {
     char name[MAX_NAME];
     for (uint32_t e = 0; e < p->n_experts; e++) {
-        if (!expert_name(t, p->role, layer, e, "", name)) return err_set(&t->err, ERR_LIMIT, "a tensor name is too long");
-        if (!modsource_matrix(&t->finder, str_c(name), false, 1, p->n, p->k, &src[e], &t->err)) return false;
+        if (!expert_name(t, p->role, layer, e, "", name))
+            return err_set(&t->err, ERR_LIMIT, "a tensor name is too long");
+        if (!modsource_matrix(&t->finder, str_c(name), false, 1, p->n, p->k, &src[e], &t->err))
+            return false;
     }
     return true;
 }
 
-/* All experts in one tensor: a module's .weight with the experts outermost, or a parameter of its own (module_source.h). */
+/* All experts in one tensor: a module's .weight with the experts outermost, or a parameter of its
+ * own (module_source.h). */
 static bool experts_stacked(WeightTable *t, int layer, const TakeExperts *p, WeightSource *src) {
     char name[MAX_NAME];
     uint32_t stored = p->n * (p->step ? p->step : 1);
     if (!role_name(t, p->role, layer, "", name))
-        return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no tensor for role %d", (int)p->role);
+        return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no tensor for role %d",
+                       (int)p->role);
     Str path = str_c(name);
     bool module = modsource_weight(t->ck, path) != NULL;
-    if (module ? !modsource_matrix(&t->finder, path, false, p->n_experts, p->n_experts * stored, p->k, &src[0], &t->err)
+    if (module ? !modsource_matrix(&t->finder, path, false, p->n_experts, p->n_experts * stored,
+                                   p->k, &src[0], &t->err)
                : !modsource_stack(&t->finder, path, p->n_experts, stored, p->k, &src[0], &t->err))
         return false;
     for (uint32_t e = p->n_experts; e-- > 0;) {
@@ -246,10 +266,12 @@ int32_t weights_take_expert_biases(WeightTable *t, int layer, const TakeExperts 
     uint32_t stored = p->n * (p->step ? p->step : 1), n = p->n_experts * p->n;
     if (!src) return -1;
     if (!role_name(t, p->role, layer, "_bias", name)) {
-        err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no biases for role %d", (int)p->role);
+        err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no biases for role %d",
+                (int)p->role);
         return -1;
     }
-    if (!modsource_stack_vector(&t->finder, str_c(name), p->n_experts, stored, src, &t->err)) return -1;
+    if (!modsource_stack_vector(&t->finder, str_c(name), p->n_experts, stored, src, &t->err))
+        return -1;
     if (p->step) {
         src->n = n;
         src->row_map = stride_map(t, n, 0, p);
@@ -305,7 +327,9 @@ static bool bias_is_zero(WeightTable *t, const CkptTensor *ct, bool *zero, Err *
     int len = snprintf(qweight, sizeof qweight, "%.*s.qweight", (int)module.n, module.p);
     if (len < 0 || len >= MAX_NAME || !checkpoint_find(t->ck, str_c(qweight))) return true;
     if (ct->n_dims != 1 || ct->shape[0] < 1 || ct->shape[0] > MAX_BIAS)
-        return err_set(err, ERR_CORRUPT, "tensor " STR_F " is no bias: 1 to %d elements are accepted", STR_A(ct->name), MAX_BIAS);
+        return err_set(err, ERR_CORRUPT,
+                       "tensor " STR_F " is no bias: 1 to %d elements are accepted",
+                       STR_A(ct->name), MAX_BIAS);
     WeightSource src;
     WeightScratch sc = {0};
     uint32_t n = (uint32_t)ct->shape[0];
@@ -315,8 +339,11 @@ static bool bias_is_zero(WeightTable *t, const CkptTensor *ct, bool *zero, Err *
     wsource_scratch_deinit(&sc);
     for (uint32_t i = 0; ok && i < n; i++)
         if (!(x[i] == 0))
-            return err_set(err, ERR_UNSUPPORTED, "tensor " STR_F "[%u] is %g; this architecture has no bias there, only zeros are "
-                           "accepted", STR_A(ct->name), i, (double)x[i]);
+            return err_set(err, ERR_UNSUPPORTED,
+                           "tensor " STR_F
+                           "[%u] is %g; this architecture has no bias there, only zeros are "
+                           "accepted",
+                           STR_A(ct->name), i, (double)x[i]);
     *zero = ok;
     return ok;
 }
@@ -325,7 +352,8 @@ static bool bias_is_zero(WeightTable *t, const CkptTensor *ct, bool *zero, Err *
 static bool tensor_is_known(WeightTable *t, const CkptTensor *ct, bool *known, Err *err) {
     bool quantized = t->config.method != QUANT_NONE || t->ck->kind == CKPT_GGUF;
     *known = quantized && modsource_is_calibration(ct->name);
-    for (size_t g = 0; !*known && t->ignored && t->ignored[g]; g++) *known = glob(t->ignored[g], ct->name);
+    for (size_t g = 0; !*known && t->ignored && t->ignored[g]; g++)
+        *known = glob(t->ignored[g], ct->name);
     if (*known || !str_ends(ct->name, STR(".bias"))) return true;
     return bias_is_zero(t, ct, known, err);
 }
@@ -340,7 +368,8 @@ bool weights_finish(WeightTable *t, Err *err) {
         bool known = t->finder.used[i];
         if (!known && !tensor_is_known(t, ct, &known, err)) return false;
         if (!known)
-            return err_set(err, ERR_CORRUPT, "tensor " STR_F " belongs to no part of this architecture (" STR_F ")",
+            return err_set(err, ERR_CORRUPT,
+                           "tensor " STR_F " belongs to no part of this architecture (" STR_F ")",
                            STR_A(ct->name), STR_A(t->ck->config.model_type));
     }
     return true;

@@ -1,11 +1,14 @@
-/* weights.h: finds a family's tensors in a checkpoint, by role, under whichever names the file uses.
+/* weights.h: finds a family's tensors in a checkpoint, by role, under whichever names the file
+ * uses.
  *
- * A role is one matrix or vector of the architecture ("layers.3.attn.q"). The name table gives its Hugging Face module path
- * and its GGUF name, %d standing for the layer. weights_take() looks the tensor up, checks its shape, notes it as used and
- * returns a source number for prog_weight(). weights_finish() then refuses tensors that nobody asked for.
- * Transforms (un-permuting rope heads, slices) are row maps of the source: applied once, by the packers.
+ * A role is one matrix or vector of the architecture ("layers.3.attn.q"). The name table gives its
+ * Hugging Face module path and its GGUF name, %d standing for the layer. weights_take() looks the
+ * tensor up, checks its shape, notes it as used and returns a source number for prog_weight().
+ * weights_finish() then refuses tensors that nobody asked for. Transforms (un-permuting rope heads,
+ * slices) are row maps of the source: applied once, by the packers.
  *
- * Errors are sticky, like the program builder's: the first missing tensor or wrong shape is reported by weights_finish(). */
+ * Errors are sticky, like the program builder's: the first missing tensor or wrong shape is
+ * reported by weights_finish(). */
 #ifndef MLXCEL_ARCH_WEIGHTS_H
 #define MLXCEL_ARCH_WEIGHTS_H
 
@@ -14,17 +17,44 @@
 #include "ckpt/checkpoint.h"
 
 typedef enum Role {
-    ROLE_EMBED, ROLE_HEAD, ROLE_FINAL_NORM, ROLE_ROPE_FREQS, ROLE_ROPE_LONG, ROLE_ROPE_SHORT,
-    ROLE_ATTN_NORM, ROLE_Q, ROLE_K, ROLE_V, ROLE_QKV, ROLE_O, ROLE_Q_NORM, ROLE_K_NORM, ROLE_SINKS, ROLE_POST_ATTN_NORM,
-    ROLE_FFN_NORM, ROLE_GATE, ROLE_UP, ROLE_GATE_UP, ROLE_DOWN, ROLE_POST_FFN_NORM,
-    ROLE_ROUTER, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN, /* of one expert (%e), or of all, stacked */
-    ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN, ROLE_SHARED_SWITCH,
+    ROLE_EMBED,
+    ROLE_HEAD,
+    ROLE_FINAL_NORM,
+    ROLE_ROPE_FREQS,
+    ROLE_ROPE_LONG,
+    ROLE_ROPE_SHORT,
+    ROLE_ATTN_NORM,
+    ROLE_Q,
+    ROLE_K,
+    ROLE_V,
+    ROLE_QKV,
+    ROLE_O,
+    ROLE_Q_NORM,
+    ROLE_K_NORM,
+    ROLE_SINKS,
+    ROLE_POST_ATTN_NORM,
+    ROLE_FFN_NORM,
+    ROLE_GATE,
+    ROLE_UP,
+    ROLE_GATE_UP,
+    ROLE_DOWN,
+    ROLE_POST_FFN_NORM,
+    /* of one expert (%e), or of all, stacked */
+    ROLE_ROUTER,
+    ROLE_EXPERT_GATE,
+    ROLE_EXPERT_UP,
+    ROLE_EXPERT_DOWN,
+    ROLE_SHARED_GATE,
+    ROLE_SHARED_UP,
+    ROLE_SHARED_DOWN,
+    ROLE_SHARED_SWITCH,
     ROLE_COUNT
 } Role;
 
 typedef struct RoleName {
-    const char *hf;   /* module path under the model's prefix ("layers.%d.self_attn.q_proj"); a leading '/' : from the root;
-                         %e: the expert */
+    /* Module path under the model's prefix ("layers.%d.self_attn.q_proj"); a leading '/': from the
+     * root; %e: the expert. */
+    const char *hf;
     const char *gguf; /* "blk.%d.attn_q"; NULL: not in GGUF files */
 } RoleName;
 
@@ -37,7 +67,8 @@ typedef struct RoleDelta { /* where a family's names differ; a list ends with RO
 
 typedef enum Transform {
     TRANSFORM_NONE,
-    TRANSFORM_UNPERMUTE /* GGUF's llama q and k rows: (pair, half) within each head back to (half, pair) */
+    /* GGUF's llama q and k rows: (pair, half) within each head back to (half, pair) */
+    TRANSFORM_UNPERMUTE
 } Transform;
 
 typedef struct ArchWeight { /* what one source number stands for */
@@ -49,33 +80,41 @@ typedef struct ArchWeight { /* what one source number stands for */
 
 typedef struct WeightTable WeightTable;
 
-/* deltas: NULL: none. ignored: NULL-terminated list of globs ('*') over whole tensor names that may be there unused. */
-WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored, Arena *a);
+/* deltas: NULL: none. ignored: NULL-terminated list of globs ('*') over whole tensor names that may
+ * be there unused. */
+WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored,
+                         Arena *a);
 
 typedef struct TakePart {
     Role role;
-    uint32_t n, k;          /* expected shape; vectors: n = 1 */
+    uint32_t n, k; /* expected shape; vectors: n = 1 */
     Transform transform;
-    uint32_t head_dim;      /* for the transform */
+    uint32_t head_dim; /* for the transform */
 } TakePart;
 
-bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix); /* suffix: ".weight", ".bias" */
-/* The tensor's rows, or 0 if it is absent: vocabulary sizes and the like where a config leaves them out. */
+/* suffix: ".weight", ".bias" */
+bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix);
+/* The tensor's rows, or 0 if it is absent: vocabulary sizes and the like where a config leaves them
+ * out. */
 uint32_t weights_rows(const WeightTable *t, Role role, int layer);
 /* Stacks the parts' ".weight" (or ".bias") tensors of a layer (-1: no layer) into one source. */
-int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix, const TakePart *parts, int n_parts);
+int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix,
+                     const TakePart *parts, int n_parts);
 typedef struct TakeExperts {
     Role role;
     uint32_t n_experts, n, k;
-    uint32_t step, first; /* output i of an expert is output first + i * step of what is stored; step 0: i itself */
+    /* output i of an expert is output first + i * step of what is stored; step 0: i itself */
+    uint32_t step, first;
 } TakeExperts;
-/* One source of n_experts matrices [n, k]: a tensor for each, or one for all with the experts outermost. */
+/* One source of n_experts matrices [n, k]: a tensor for each, or one for all with the experts
+ * outermost. */
 int32_t weights_take_experts(WeightTable *t, int layer, const TakeExperts *p);
 /* Their biases, one after the other: the tensor NAME_bias [n_experts, n * step]. */
 int32_t weights_take_expert_biases(WeightTable *t, int layer, const TakeExperts *p);
 /* An f32 vector's values right away (rope factors). */
 const double *weights_values(WeightTable *t, Role role, int layer, const char *suffix, uint32_t n);
-void weights_ignore(WeightTable *t, Role role, int layer); /* its tensors are known and not used (a head beside a tie) */
+/* its tensors are known and not used (a head beside a tie) */
+void weights_ignore(WeightTable *t, Role role, int layer);
 /* Reports the first error, and the tensors nobody took. */
 bool weights_finish(WeightTable *t, Err *err) MUST_CHECK;
 

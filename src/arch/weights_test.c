@@ -1,5 +1,5 @@
-/* Roles to tensors: names, permuted rows and biases of GGUF files, one source for a tensor asked for twice, tensors that
- * nobody took. */
+/* Roles to tensors: names, permuted rows and biases of GGUF files, one source for a tensor asked
+ * for twice, tensors that nobody took. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,10 +47,14 @@ static void gguf_rows_and_biases_are_unpermuted(void **state) {
     float x[64];
     Checkpoint *ck = gguf_checkpoint();
     WeightTable *t = weights_new(ck, NULL, NULL, &a);
-    const TakePart qk[2] = {{ROLE_Q, 8, 4, TRANSFORM_UNPERMUTE, 4}, {ROLE_K, 4, 4, TRANSFORM_NONE, 0}};
-    const TakePart bias = {ROLE_Q, 1, 8, TRANSFORM_UNPERMUTE, 4}, embed = {.role = ROLE_EMBED, .n = 4, .k = 4};
-    int32_t m = weights_take(t, WEIGHT_MATRIX, 0, ".weight", qk, 2), b = weights_take(t, WEIGHT_VECTOR, 0, ".bias", &bias, 1);
-    int32_t e = weights_take(t, WEIGHT_TABLE, -1, ".weight", &embed, 1), tied = weights_take(t, WEIGHT_MATRIX, -1, ".weight", &embed, 1);
+    const TakePart qk[2] = {{ROLE_Q, 8, 4, TRANSFORM_UNPERMUTE, 4},
+                            {ROLE_K, 4, 4, TRANSFORM_NONE, 0}};
+    const TakePart bias = {ROLE_Q, 1, 8, TRANSFORM_UNPERMUTE, 4},
+                   embed = {.role = ROLE_EMBED, .n = 4, .k = 4};
+    int32_t m = weights_take(t, WEIGHT_MATRIX, 0, ".weight", qk, 2),
+            b = weights_take(t, WEIGHT_VECTOR, 0, ".bias", &bias, 1);
+    int32_t e = weights_take(t, WEIGHT_TABLE, -1, ".weight", &embed, 1),
+            tied = weights_take(t, WEIGHT_MATRIX, -1, ".weight", &embed, 1);
     if (!weights_finish(t, &err)) fail_msg("%s", err.msg);
     assert_int_equal(e, tied);
     static const int STORED[8] = {0, 2, 1, 3, 4, 6, 5, 7};
@@ -70,11 +74,13 @@ static void tensors_left_over_are_named(void **state) {
     for (int ignore = 0; ignore < 2; ignore++) {
         Arena a = {0};
         Err err = {0};
-        WeightTable *t = weights_new(ck, NULL, (const char *const[]){"*attn_k.*", "tok*d.weight", NULL}, &a);
+        WeightTable *t =
+            weights_new(ck, NULL, (const char *const[]){"*attn_k.*", "tok*d.weight", NULL}, &a);
         assert_true(weights_has(t, ROLE_Q, 0, ".bias") && !weights_has(t, ROLE_K, 0, ".bias"));
         if (ignore) weights_ignore(t, ROLE_Q, 0);
         assert_int_equal(weights_finish(t, &err), ignore);
-        if (!ignore) assert_non_null(strstr(err.msg, "tensor blk.0.attn_q.weight belongs to no part"));
+        if (!ignore)
+            assert_non_null(strstr(err.msg, "tensor blk.0.attn_q.weight belongs to no part"));
         arena_deinit(&a);
     }
     checkpoint_close(ck);
@@ -86,7 +92,8 @@ static void the_first_error_is_kept(void **state) {
     Err err = {0};
     Checkpoint *ck = gguf_checkpoint();
     WeightTable *t = weights_new(ck, NULL, NULL, &a);
-    const TakePart absent = {.role = ROLE_V, .n = 4, .k = 4}, wrong = {.role = ROLE_K, .n = 5, .k = 4};
+    const TakePart absent = {.role = ROLE_V, .n = 4, .k = 4},
+                   wrong = {.role = ROLE_K, .n = 5, .k = 4};
     assert_int_equal(weights_take(t, WEIGHT_MATRIX, 0, ".weight", &absent, 1), -1);
     assert_int_equal(weights_take(t, WEIGHT_MATRIX, 0, ".weight", &wrong, 1), -1);
     assert_false(weights_finish(t, &err));

@@ -1,5 +1,6 @@
-/* ceiling.h: what this machine can do at best, measured: memory read, int8 and float multiply-adds, on so many threads. The
- * numbers that a benchmark is compared with, so they are taken in the same process and the same minute.
+/* ceiling.h: what this machine can do at best, measured: memory read, int8 and float multiply-adds,
+ * on so many threads. The numbers that a benchmark is compared with, so they are taken in the same
+ * process and the same minute.
  *
  *     Ceiling c;
  *     if (!ceiling_measure(pool, "avx512-vnni", &c, err)) return false;      about half a second */

@@ -1,4 +1,5 @@
-/* Ceilings with 256-bit vectors: three instructions for 32 int8 multiply-adds, and fused multiply-adds, from registers. */
+/* Ceilings with 256-bit vectors: three instructions for 32 int8 multiply-adds, and fused
+ * multiply-adds, from registers. */
 #include "backend/ceiling.h"
 
 #if defined(__x86_64__)

@@ -1,4 +1,5 @@
-/* Ceilings with 512-bit vectors: vpdpbusd (64 int8 multiply-adds each) and fused multiply-adds, from registers. */
+/* Ceilings with 512-bit vectors: vpdpbusd (64 int8 multiply-adds each) and fused multiply-adds,
+ * from registers. */
 #include "backend/ceiling.h"
 
 #if defined(__x86_64__)

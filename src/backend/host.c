@@ -29,11 +29,13 @@ void host_close(Backend *be) {
 
 const char *host_isa(const Backend *be) { return host_const(be)->ops->isa; }
 
-uint64_t host_weight_bytes(const Backend *be, WeightKind kind, const WeightSource *parts, int n_parts) {
+uint64_t host_weight_bytes(const Backend *be, WeightKind kind, const WeightSource *parts,
+                           int n_parts) {
     return host_const(be)->ops->weight_bytes(kind, parts, n_parts);
 }
 
-bool host_weight_load(Backend *be, WeightKind kind, const WeightSource *parts, int n_parts, BackWeight **out, Err *err) {
+bool host_weight_load(Backend *be, WeightKind kind, const WeightSource *parts, int n_parts,
+                      BackWeight **out, Err *err) {
     HostBackend *hb = (HostBackend *)be;
     return hb->ops->weight_load(hb->pool, kind, parts, n_parts, out, err);
 }
@@ -48,11 +50,13 @@ static size_t plane_bytes(const HostBackend *be, const ProgPlane *p, PlaneType k
 
 uint64_t host_page_bytes(const Backend *be, const Program *p, PlaneType k, PlaneType v) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < p->n_planes; i++) sum += plane_bytes(host_const(be), &p->planes[i], k, v);
+    for (uint32_t i = 0; i < p->n_planes; i++)
+        sum += plane_bytes(host_const(be), &p->planes[i], k, v);
     return sum;
 }
 
-bool host_planes_new(Backend *be, const Program *p, PlaneType k, PlaneType v, uint32_t n_pages, BackPlanes **out, Err *err) {
+bool host_planes_new(Backend *be, const Program *p, PlaneType k, PlaneType v, uint32_t n_pages,
+                     BackPlanes **out, Err *err) {
     BackPlanes *pl = mem_calloc(1, sizeof *pl);
     if (!pl) return err_nomem(err, "cache planes");
     pl->planes = p->planes;
@@ -80,7 +84,8 @@ bool host_planes_new(Backend *be, const Program *p, PlaneType k, PlaneType v, ui
 void host_planes_free(Backend *be, BackPlanes *pl) {
     (void)be;
     if (!pl) return;
-    for (uint32_t i = 0; pl->memory && i < pl->n_planes; i++) mem_free_pages(pl->memory[i], pl->memory_bytes[i]);
+    for (uint32_t i = 0; pl->memory && i < pl->n_planes; i++)
+        mem_free_pages(pl->memory[i], pl->memory_bytes[i]);
     mem_free(pl->page_bytes);
     mem_free(pl->memory);
     mem_free(pl->memory_bytes);
@@ -93,7 +98,8 @@ void host_page_copy(BackPlanes *pl, uint32_t to, uint32_t from) {
 }
 
 static bool page_known(const BackPlanes *pl, uint32_t page, Err *err) {
-    return page < pl->n_pages || err_set(err, ERR_INTERNAL, "cache page %u of %u", page, pl->n_pages);
+    return page < pl->n_pages ||
+           err_set(err, ERR_INTERNAL, "cache page %u of %u", page, pl->n_pages);
 }
 
 bool host_page_read(BackPlanes *pl, uint32_t page, void *out, Err *err) {
@@ -123,7 +129,8 @@ static size_t slab_bytes(const Plan *plan, const uint32_t *rows, int space) {
 
 uint64_t host_exec_bytes(const Backend *be, const Program *p, uint32_t max_rows, uint32_t max_out) {
     const HostBackend *hb = host_const(be);
-    uint64_t sum = hb->ops->aux_bytes ? hb->ops->aux_bytes(p, max_rows, max_out, pool_n_threads(hb->pool)) : 0;
+    uint64_t sum =
+        hb->ops->aux_bytes ? hb->ops->aux_bytes(p, max_rows, max_out, pool_n_threads(hb->pool)) : 0;
     Arena a = {0};
     Plan plan;
     uint32_t rows[SPACE_COUNT];
@@ -134,12 +141,13 @@ uint64_t host_exec_bytes(const Backend *be, const Program *p, uint32_t max_rows,
     return sum;
 }
 
-bool host_exec_new(Backend *be, const Program *p, BackWeight *const *weights, BackPlanes *planes, uint32_t max_rows,
-                   uint32_t max_out, BackExec **out, Err *err) {
+bool host_exec_new(Backend *be, const Program *p, BackWeight *const *weights, BackPlanes *planes,
+                   uint32_t max_rows, uint32_t max_out, BackExec **out, Err *err) {
     HostBackend *hb = (HostBackend *)be;
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (!hb->ops->run[p->ops[i].code])
-            return err_set(err, ERR_UNSUPPORTED, "backend %s has no %s", be->api->name, opcode_name(p->ops[i].code));
+            return err_set(err, ERR_UNSUPPORTED, "backend %s has no %s", be->api->name,
+                           opcode_name(p->ops[i].code));
     HostExec *ex = mem_calloc(1, sizeof *ex);
     if (!ex) return err_nomem(err, "execution state");
     ex->be = hb;
@@ -152,7 +160,9 @@ bool host_exec_new(Backend *be, const Program *p, BackWeight *const *weights, Ba
         ok = (ex->op_ns = arena_array(&ex->arena, uint64_t, p->n_ops)) != NULL;
         for (int s = 0; ok && s < SPACE_COUNT; s++)
             ok = (ex->slab[s] = mem_alloc_pages(slab_bytes(&ex->plan, ex->max_rows, s))) != NULL;
-        size_t aux = hb->ops->aux_bytes ? hb->ops->aux_bytes(p, max_rows, max_out, pool_n_threads(hb->pool)) : 0;
+        size_t aux = hb->ops->aux_bytes
+                         ? hb->ops->aux_bytes(p, max_rows, max_out, pool_n_threads(hb->pool))
+                         : 0;
         ex->aux_bytes = aux;
         if (ok && aux) ok = (ex->aux = mem_alloc_pages(aux)) != NULL;
         if (!ok) err_nomem(err, "activation scratch");
@@ -177,11 +187,13 @@ void host_exec_free(BackExec *ex) {
 Mat host_mat(const HostExec *ex, Val v) {
     const ProgVal *pv = &ex->program->vals[v];
     float *base = ex->slab[pv->space] + (size_t)ex->plan.col_offset[v] * ex->max_rows[pv->space];
-    return (Mat){base + pv->col0, plan_stride(ex->program->vals[pv->base].cols), ex->n_rows[pv->space], pv->cols};
+    return (Mat){base + pv->col0, plan_stride(ex->program->vals[pv->base].cols),
+                 ex->n_rows[pv->space], pv->cols};
 }
 
-/* Row-wise work so small that waiting for other threads costs more than it: thread 0 does it all, and needs no barrier until
- * an op for everybody comes. Most ops of a decode step are of this kind. */
+/* Row-wise work so small that waiting for other threads costs more than it: thread 0 does it all,
+ * and needs no barrier until an op for everybody comes. Most ops of a decode step are of this
+ * kind. */
 enum { LIGHT_FLOATS = 8192, LIGHT_FUNCTIONS = 512 };
 
 static bool is_light(const HostExec *ex, const Op *op) {
@@ -191,8 +203,9 @@ static bool is_light(const HostExec *ex, const Op *op) {
     return floats <= (op->code == OP_ACT || op->code == OP_GLU ? LIGHT_FUNCTIONS : LIGHT_FLOATS);
 }
 
-/* Every thread walks the same list. Thread 0 decides about leaving, always one op ahead: a thread that still reads the
- * word after barrier i can only see a number above i, so all leave behind the same barrier. */
+/* Every thread walks the same list. Thread 0 decides about leaving, always one op ahead: a thread
+ * that still reads the word after barrier i can only see a number above i, so all leave behind the
+ * same barrier. */
 static void walk(void *arg, int i_thread, int n_threads) {
     HostExec *ex = arg;
     const Program *p = ex->program;
@@ -201,7 +214,8 @@ static void walk(void *arg, int i_thread, int n_threads) {
         const Op *op = &p->ops[i];
         bool light = n_threads > 1 && is_light(ex, op);
         if (i_thread == 0 && ex->cancel && atomic_load_explicit(ex->cancel, memory_order_relaxed))
-            atomic_store_explicit(&ex->stop_after, i + 1 < p->n_ops ? i + 1 : i, memory_order_relaxed);
+            atomic_store_explicit(&ex->stop_after, i + 1 < p->n_ops ? i + 1 : i,
+                                  memory_order_relaxed);
         if (!light) {
             ex->be->ops->run[op->code](ex, op, i_thread, n_threads);
         } else if (i_thread == 0) {
@@ -220,8 +234,8 @@ static void walk(void *arg, int i_thread, int n_threads) {
 
 bool host_run(BackExec *ex, const Step *step, const atomic_bool *cancel, Err *err) {
     if (step->n_rows > ex->max_rows[SPACE_T] || step->n_out > ex->max_rows[SPACE_R])
-        return err_set(err, ERR_INTERNAL, "a step of %u rows and %u outputs where %u and %u fit", step->n_rows, step->n_out,
-                       ex->max_rows[SPACE_T], ex->max_rows[SPACE_R]);
+        return err_set(err, ERR_INTERNAL, "a step of %u rows and %u outputs where %u and %u fit",
+                       step->n_rows, step->n_out, ex->max_rows[SPACE_T], ex->max_rows[SPACE_R]);
     ex->step = step;
     ex->cancel = cancel;
     ex->n_rows[SPACE_T] = step->n_rows;
@@ -232,10 +246,13 @@ bool host_run(BackExec *ex, const Step *step, const atomic_bool *cancel, Err *er
     return true;
 }
 
-bool host_read(BackExec *ex, uint32_t output, uint32_t row0, uint32_t n_rows, float *out, Err *err) {
-    if (output >= ex->program->n_outputs) return err_set(err, ERR_INTERNAL, "program output %u", output);
+bool host_read(BackExec *ex, uint32_t output, uint32_t row0, uint32_t n_rows, float *out,
+               Err *err) {
+    if (output >= ex->program->n_outputs)
+        return err_set(err, ERR_INTERNAL, "program output %u", output);
     Mat m = host_mat(ex, ex->program->outputs[output].val);
-    if (row0 > m.rows || n_rows > m.rows - row0) return err_set(err, ERR_INTERNAL, "output rows %u+%u", row0, n_rows);
+    if (row0 > m.rows || n_rows > m.rows - row0)
+        return err_set(err, ERR_INTERNAL, "output rows %u+%u", row0, n_rows);
     for (uint32_t r = 0; r < n_rows; r++)
         memcpy(out + (size_t)r * m.cols, m.p + (row0 + r) * m.stride, m.cols * sizeof(float));
     return true;

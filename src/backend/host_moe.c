@@ -1,4 +1,5 @@
-/* ROUTE and EXPERT_SUM of host backends: routers always compute in float, here in f64, the same for ref and cpu. */
+/* ROUTE and EXPERT_SUM of host backends: routers always compute in float, here in f64, the same for
+ * ref and cpu. */
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ static void keep_groups(const OpRoute *p, double *select) {
     for (uint32_t g = 0; g < p->n_groups; g++) {
         memcpy(work, select + g * size, size * sizeof *work);
         score[g] = 0;
-        for (uint32_t t = 0; t < p->group_top && t < size; t++) score[g] += select[g * size + take_best(work, size)];
+        for (uint32_t t = 0; t < p->group_top && t < size; t++)
+            score[g] += select[g * size + take_best(work, size)];
     }
     for (uint32_t i = 0; i < p->k_groups; i++) keep[take_best(score, p->n_groups)] = true;
     for (uint32_t e = 0; e < p->n_experts; e++)
@@ -59,7 +61,8 @@ void host_route(const HostExec *ex, const Op *op, const float *bias, int i_threa
     Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     uint32_t from, to;
     host_share(x.rows, i_thread, n_threads, &from, &to);
-    for (uint32_t r = from; r < to; r++) route_row(&op->p.route, bias, x.p + r * x.stride, out.p + r * out.stride);
+    for (uint32_t r = from; r < to; r++)
+        route_row(&op->p.route, bias, x.p + r * x.stride, out.p + r * out.stride);
 }
 
 void host_expert_sum(const HostExec *ex, const Op *op, int i_thread, int n_threads) {

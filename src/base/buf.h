@@ -1,5 +1,6 @@
-/* buf.h: a growing byte buffer with a maximum. Failure (no memory, over max) is sticky, so a long run of puts is checked
- * once, with buf_check(). Zero-initialised is valid (max 0 means BUF_MAX_DEFAULT).
+/* buf.h: a growing byte buffer with a maximum. Failure (no memory, over max) is sticky, so a long
+ * run of puts is checked once, with buf_check(). Zero-initialised is valid (max 0 means
+ * BUF_MAX_DEFAULT).
  *
  *     Buf b = {.max = 1 << 20};
  *     buf_put(&b, STR("{\"n\":")); buf_putf(&b, "%d", n); buf_putc(&b, '}');
@@ -28,7 +29,8 @@ void buf_put(Buf *b, Str s);
 void buf_putc(Buf *b, char c);
 void buf_putf(Buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_put_utf8(Buf *b, uint32_t code_point);
-bool buf_check(const Buf *b, const char *what, Err *err) MUST_CHECK; /* ERR_LIMIT or ERR_NOMEM if failed */
+/* ERR_LIMIT or ERR_NOMEM if failed */
+bool buf_check(const Buf *b, const char *what, Err *err) MUST_CHECK;
 const char *buf_cstr(Buf *b); /* NUL-terminated for the OS boundary; "" on failure */
 static inline Str buf_str(const Buf *b) { return (Str){b->p, b->n}; }
 

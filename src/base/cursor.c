@@ -14,14 +14,39 @@ static bool take(Cursor *c, void *out, size_t n) {
 }
 
 /* The host is little-endian (checked at compile time), so the bytes are the value. */
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "mlxcel reads checkpoints on little-endian hosts");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "mlxcel reads checkpoints on little-endian hosts");
 
-uint8_t cursor_u8(Cursor *c) { uint8_t v; take(c, &v, sizeof v); return v; }
-uint16_t cursor_u16(Cursor *c) { uint16_t v; take(c, &v, sizeof v); return v; }
-uint32_t cursor_u32(Cursor *c) { uint32_t v; take(c, &v, sizeof v); return v; }
-uint64_t cursor_u64(Cursor *c) { uint64_t v; take(c, &v, sizeof v); return v; }
-float cursor_f32(Cursor *c) { float v; take(c, &v, sizeof v); return v; }
-double cursor_f64(Cursor *c) { double v; take(c, &v, sizeof v); return v; }
+uint8_t cursor_u8(Cursor *c) {
+    uint8_t v;
+    take(c, &v, sizeof v);
+    return v;
+}
+uint16_t cursor_u16(Cursor *c) {
+    uint16_t v;
+    take(c, &v, sizeof v);
+    return v;
+}
+uint32_t cursor_u32(Cursor *c) {
+    uint32_t v;
+    take(c, &v, sizeof v);
+    return v;
+}
+uint64_t cursor_u64(Cursor *c) {
+    uint64_t v;
+    take(c, &v, sizeof v);
+    return v;
+}
+float cursor_f32(Cursor *c) {
+    float v;
+    take(c, &v, sizeof v);
+    return v;
+}
+double cursor_f64(Cursor *c) {
+    double v;
+    take(c, &v, sizeof v);
+    return v;
+}
 
 Str cursor_bytes(Cursor *c, uint64_t n) {
     if (c->failed || cursor_left(c) < n) {

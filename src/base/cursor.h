@@ -1,5 +1,6 @@
-/* cursor.h: bounds-checked reading of little-endian binary and of text. Errors are sticky: after a read past the end every
- * further read gives zero and cursor.failed stays true, so a header is read in a row and checked once. */
+/* cursor.h: bounds-checked reading of little-endian binary and of text. Errors are sticky: after a
+ * read past the end every further read gives zero and cursor.failed stays true, so a header is read
+ * in a row and checked once. */
 #ifndef MLXCEL_BASE_CURSOR_H
 #define MLXCEL_BASE_CURSOR_H
 
@@ -11,7 +12,9 @@ typedef struct Cursor {
     bool failed;
 } Cursor;
 
-static inline Cursor cursor_over(Str s) { return (Cursor){(const unsigned char *)s.p, s.n, 0, false}; }
+static inline Cursor cursor_over(Str s) {
+    return (Cursor){(const unsigned char *)s.p, s.n, 0, false};
+}
 static inline size_t cursor_left(const Cursor *c) { return c->n - c->at; }
 uint8_t cursor_u8(Cursor *c);
 uint16_t cursor_u16(Cursor *c);

@@ -3,6 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Here the functions themselves. */
+#undef err_set
+#undef err_wrap
+#undef err_nomem
+
 typedef struct ErrKindInfo {
     const char *name;
     int exit_status, http;

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* Sign, exponent and mantissa of a small float widened exactly. Subnormals are a product of integers and a power of two. */
+/* Sign, exponent and mantissa of a small float widened exactly. Subnormals are a product of
+ * integers and a power of two. */
 float fp_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h >> 15) << 31, e = h >> 10 & 31, m = h & 0x3FF;
     if (e == 0) return fp_from_bits(sign | fp_bits((float)m * 0x1p-24f));
@@ -14,7 +15,8 @@ uint16_t fp_f32_to_f16(float f) {
     uint32_t u = fp_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7FFFFFFF;
     if (a > 0x7F800000) return (uint16_t)(sign | 0x7E00 | (a >> 13 & 0x3FF));
     if (a >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* rounds to 65536 or more */
-    if (a < 0x38800000) {                                  /* subnormal: adding 0.5 aligns to 2^-24 and rounds */
+    /* subnormal: adding 0.5 aligns to 2^-24 and rounds */
+    if (a < 0x38800000) {
         float r = fp_from_bits(a) + 0.5f;
         return (uint16_t)(sign | (fp_bits(r) - fp_bits(0.5f)));
     }

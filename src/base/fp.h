@@ -1,12 +1,21 @@
-/* fp.h: small float formats, exact decode and round-to-nearest-even encode (formats.md section 0). */
+/* fp.h: small float formats, exact decode and round-to-nearest-even encode (formats.md section
+ * 0). */
 #ifndef MLXCEL_BASE_FP_H
 #define MLXCEL_BASE_FP_H
 
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t fp_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
-static inline float fp_from_bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+static inline uint32_t fp_bits(float f) {
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
+static inline float fp_from_bits(uint32_t u) {
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
 
 float fp_f16_to_f32(uint16_t h);
 uint16_t fp_f32_to_f16(float f); /* nearest even; overflow to inf; NaN stays NaN */

@@ -28,13 +28,13 @@ PRINTF_LIKE(2, 0) static void line_out(LogLevel l, const char *fmt, va_list ap) 
     pthread_mutex_unlock(&mutex);
 }
 
-#define LOG_AT(l)                                                                                                      \
-    do {                                                                                                               \
-        if (level < (l)) return;                                                                                       \
-        va_list ap;                                                                                                    \
-        va_start(ap, fmt);                                                                                             \
-        line_out((l), fmt, ap);                                                                                        \
-        va_end(ap);                                                                                                    \
+#define LOG_AT(l)                                                                                  \
+    do {                                                                                           \
+        if (level < (l)) return;                                                                   \
+        va_list ap;                                                                                \
+        va_start(ap, fmt);                                                                         \
+        line_out((l), fmt, ap);                                                                    \
+        va_end(ap);                                                                                \
     } while (0)
 
 void log_warn(const char *fmt, ...) { LOG_AT(LOG_WARN); }

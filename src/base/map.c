@@ -17,7 +17,8 @@ static uint64_t map_seed(void) {
 /* The slot that holds key, or the empty one where it belongs. n_slots > 0. */
 static size_t slot_of(const Map *m, Str key) {
     size_t i = str_hash(key, map_seed()) & (m->n_slots - 1);
-    while (m->slots[i] && !str_eq(m->entries[m->slots[i] - 1].key, key)) i = (i + 1) & (m->n_slots - 1);
+    while (m->slots[i] && !str_eq(m->entries[m->slots[i] - 1].key, key))
+        i = (i + 1) & (m->n_slots - 1);
     return i;
 }
 

@@ -11,7 +11,8 @@ static _Thread_local bool guarded;
 static _Thread_local uint64_t n_guarded;
 static _Thread_local int64_t fail_in = -1;
 
-/* Called before every allocation: counts it under a guard and plays the failure a test asked for. */
+/* Called before every allocation: counts it under a guard and plays the failure a test asked
+ * for. */
 static bool alloc_allowed(void) {
     if (guarded) {
         n_guarded++;
@@ -27,8 +28,9 @@ static bool alloc_allowed(void) {
 enum { HUGE_PAGE = 2 << 20, PAGE_BYTES = 4096 };
 static const size_t HUGE_FROM = (size_t)4 << 20;
 
-/* Large blocks are tables and file contents, looked into all over: huge pages save most of their page faults and TLB misses
- * (a quarter of the time that reading a large vocabulary takes). Only pages wholly inside the block are asked for. */
+/* Large blocks are tables and file contents, looked into all over: huge pages save most of their
+ * page faults and TLB misses (a quarter of the time that reading a large vocabulary takes). Only
+ * pages wholly inside the block are asked for. */
 static void *prefer_huge(void *p, size_t bytes) {
     if (!p || bytes < HUGE_FROM) return p;
     uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
@@ -57,11 +59,13 @@ void *mem_resize_array(void *p, size_t n, size_t size) {
 
 void mem_free(void *p) { free(p); }
 
-/* Requests below CARVE_MAX are cut from shared chunks: a hundred weights of a few hundred KiB would waste most of their huge
- * pages if each began one of its own. Above it, rounding up wastes a few percent at most. */
+/* Requests below CARVE_MAX are cut from shared chunks: a hundred weights of a few hundred KiB would
+ * waste most of their huge pages if each began one of its own. Above it, rounding up wastes a few
+ * percent at most. */
 static const size_t CHUNK_BYTES = (size_t)64 << 20, CARVE_MAX = (size_t)32 << 20;
 
-/* mmap gives zeroed pages lazily; over-mapped and trimmed so that 2 MiB pages can back all of it. */
+/* mmap gives zeroed pages lazily; over-mapped and trimmed so that 2 MiB pages can back all of
+ * it. */
 static char *map_aligned(size_t n, size_t align) {
     char *p = mmap(NULL, n + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
@@ -72,8 +76,8 @@ static char *map_aligned(size_t n, size_t align) {
     return q;
 }
 
-/* At the start of a chunk, which is aligned to its size: any piece finds it by its address. Pieces are never handed out
- * twice, so what comes out is zero; a chunk goes when its last piece does. */
+/* At the start of a chunk, which is aligned to its size: any piece finds it by its address. Pieces
+ * are never handed out twice, so what comes out is zero; a chunk goes when its last piece does. */
 typedef struct Chunk {
     size_t used, n_live;
 } Chunk;

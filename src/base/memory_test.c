@@ -21,7 +21,8 @@ static void sizes_are_checked(void **state) {
     assert_null(mem_alloc_pages(SIZE_MAX - 5));
 }
 
-/* Small requests share huge pages; they are zero and apart from each other, also after others were freed. */
+/* Small requests share huge pages; they are zero and apart from each other, also after others were
+ * freed. */
 static void pages_are_zeroed_and_shared(void **state) {
     (void)state;
     enum { N = 300, BYTES = 300000 };
@@ -46,8 +47,8 @@ static void pages_are_zeroed_and_shared(void **state) {
     mem_free_pages((void *)b, 5000);
 }
 
-/* Asking for huge pages changes nothing but speed: large blocks are zero where promised, keep their contents as they grow
- * and shrink across the size from which pages are asked for. */
+/* Asking for huge pages changes nothing but speed: large blocks are zero where promised, keep their
+ * contents as they grow and shrink across the size from which pages are asked for. */
 static void large_blocks_keep_their_contents(void **state) {
     (void)state;
     enum { N = 9 };

@@ -25,17 +25,20 @@ static const char *mode_name(mode_t m) {
     return "a device";
 }
 
-/* O_NONBLOCK: opening a pipe without a writer must not hang; on regular files it changes nothing. */
+/* O_NONBLOCK: opening a pipe without a writer must not hang; on regular files it changes
+ * nothing. */
 bool os_file_open(OsFile *f, const char *path, Err *err) {
     struct stat st;
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (f->fd < 0) return err_set(err, errno_kind(errno), "cannot open %s: %s", path, strerror(errno));
+    if (f->fd < 0)
+        return err_set(err, errno_kind(errno), "cannot open %s: %s", path, strerror(errno));
     if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode)) {
         f->size_bytes = (uint64_t)st.st_size;
         return true;
     }
     os_file_close(f);
-    return err_set(err, ERR_INPUT, "%s is %s, a regular file is needed", path, mode_name(st.st_mode));
+    return err_set(err, ERR_INPUT, "%s is %s, a regular file is needed", path,
+                   mode_name(st.st_mode));
 }
 
 bool os_file_read_at(const OsFile *f, uint64_t at, void *out, size_t n, Err *err) {
@@ -66,8 +69,8 @@ bool os_read_file(const char *path, size_t max_bytes, Buf *out, Err *err) {
     if (!os_file_open(&f, path, err)) return false;
     bool ok = false;
     if (f.size_bytes > max_bytes) {
-        err_set(err, ERR_LIMIT, "%s has %llu bytes, at most %zu are accepted", path, (unsigned long long)f.size_bytes,
-                max_bytes);
+        err_set(err, ERR_LIMIT, "%s has %llu bytes, at most %zu are accepted", path,
+                (unsigned long long)f.size_bytes, max_bytes);
         goto done;
     }
     buf_clear(out);
@@ -95,7 +98,8 @@ bool os_read_fd(int fd, size_t max_bytes, Buf *out, Err *err) {
         if (got < 0) return err_set(err, ERR_IO, "read failed: %s", strerror(errno));
         if (got == 0) return true;
         out->n += (size_t)got;
-        if (out->n > max_bytes) return err_set(err, ERR_LIMIT, "input is longer than %zu bytes", max_bytes);
+        if (out->n > max_bytes)
+            return err_set(err, ERR_LIMIT, "input is longer than %zu bytes", max_bytes);
     }
 }
 
@@ -112,7 +116,8 @@ static bool write_all(int fd, Str data) {
 bool os_write_file(const char *path, Str data, Err *err) {
     char temporary[4096];
     int n = snprintf(temporary, sizeof temporary, "%s.tmp%ld", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof temporary) return err_set(err, ERR_LIMIT, "path too long: %s", path);
+    if (n < 0 || (size_t)n >= sizeof temporary)
+        return err_set(err, ERR_LIMIT, "path too long: %s", path);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
     bool ok = write_all(fd, data);
@@ -157,7 +162,9 @@ bool os_is_file(const char *path) {
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static int by_name(const void *a, const void *b) { return str_cmp(*(const Str *)a, *(const Str *)b); }
+static int by_name(const void *a, const void *b) {
+    return str_cmp(*(const Str *)a, *(const Str *)b);
+}
 
 bool os_list_dir(const char *path, Arena *a, Str **names, size_t *n, Err *err) {
     DIR *d = opendir(path);
@@ -187,7 +194,8 @@ bool os_list_dir(const char *path, Arena *a, Str **names, size_t *n, Err *err) {
 bool os_make_dirs(const char *path, Err *err) {
     char z[4096];
     size_t n = strlen(path);
-    if (n == 0 || n >= sizeof z) return err_set(err, ERR_INPUT, "bad directory path of %zu bytes", n);
+    if (n == 0 || n >= sizeof z)
+        return err_set(err, ERR_INPUT, "bad directory path of %zu bytes", n);
     memcpy(z, path, n + 1);
     for (size_t i = 1; i <= n; i++) {
         if (z[i] != '/' && z[i] != 0) continue;
@@ -208,6 +216,7 @@ uint64_t os_now_ns(void) {
 
 uint64_t os_random_u64(void) {
     uint64_t v = 0;
-    if (getrandom(&v, sizeof v, GRND_NONBLOCK) != (ssize_t)sizeof v) v = os_now_ns() * 0x9E3779B97F4A7C15u;
+    if (getrandom(&v, sizeof v, GRND_NONBLOCK) != (ssize_t)sizeof v)
+        v = os_now_ns() * 0x9E3779B97F4A7C15u;
     return v;
 }

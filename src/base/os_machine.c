@@ -1,4 +1,5 @@
-/* The machine part of os.h: memory figures, processors, terminals. Reads /proc and the cgroup files of Linux. */
+/* The machine part of os.h: memory figures, processors, terminals. Reads /proc and the cgroup files
+ * of Linux. */
 #include "base/os.h"
 
 #include <sched.h>
@@ -42,8 +43,10 @@ static bool cgroup_value(const char *v2, const char *v1, uint64_t *out) {
 
 uint64_t os_memory_available_bytes(void) {
     uint64_t free_bytes = proc_kib("/proc/meminfo", STR("MemAvailable:")), limit, used;
-    if (cgroup_value("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes", &limit) &&
-        cgroup_value("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes", &used)) {
+    if (cgroup_value("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                     &limit) &&
+        cgroup_value("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+                     &used)) {
         uint64_t left = limit > used ? limit - used : 0;
         if (left < free_bytes) return left;
     }
@@ -56,7 +59,8 @@ static int quota_cpus(void) {
     Str s = str_trim(read_small("/sys/fs/cgroup/cpu.max", text, sizeof text)), part;
     uint64_t quota = 0, period = 0;
     if (s.n) {
-        if (!str_split(&s, ' ', &part) || !str_to_u64(part, &quota) || !str_to_u64(s, &period)) return 0;
+        if (!str_split(&s, ' ', &part) || !str_to_u64(part, &quota) || !str_to_u64(s, &period))
+            return 0;
     } else {
         cgroup_value("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/dev/null", &quota);
         cgroup_value("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "/dev/null", &period);
@@ -66,7 +70,8 @@ static int quota_cpus(void) {
 
 int os_n_cpus(void) {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
     int quota = quota_cpus();
     if (quota > 0 && quota < n) n = quota;
     return n < 1 ? 1 : n;
@@ -80,14 +85,17 @@ int os_n_cores(void) {
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, &set)) continue;
         char path[96], text[64];
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                 cpu);
         Str s = str_trim(read_small(path, text, sizeof text));
         size_t end = 0;
         while (end < s.n && s.p[end] >= '0' && s.p[end] <= '9') end++;
         uint64_t first;
         bool known = str_to_u64(str_slice(s, 0, end), &first);
         /* A sibling outside our mask does not count. */
-        if (!known || first == (uint64_t)cpu || first >= CPU_SETSIZE || !CPU_ISSET((int)first, &set)) n++;
+        if (!known || first == (uint64_t)cpu || first >= CPU_SETSIZE ||
+            !CPU_ISSET((int)first, &set))
+            n++;
     }
     int cpus = os_n_cpus();
     return n < 1 ? 1 : n > cpus ? cpus : n;

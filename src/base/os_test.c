@@ -65,7 +65,8 @@ static void directories_are_listed_sorted(void **state) {
     size_t n;
     assert_true(os_make_dirs(in_dir("x/y/z"), &err));
     assert_true(os_is_dir(in_dir("x/y/z")));
-    assert_true(os_write_file(in_dir("x/b"), STR(""), &err) && os_write_file(in_dir("x/a"), STR(""), &err));
+    assert_true(os_write_file(in_dir("x/b"), STR(""), &err) &&
+                os_write_file(in_dir("x/a"), STR(""), &err));
     assert_true(os_list_dir(in_dir("x"), &a, &names, &n, &err));
     assert_int_equal(n, 3);
     assert_true(str_eqc(names[0], "a") && str_eqc(names[1], "b") && str_eqc(names[2], "y"));

@@ -39,8 +39,16 @@ static void varints_end(void **state) {
 
 static void utf8_is_strict(void **state) {
     (void)state;
-    static const char *const BAD[] = {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
-                                      "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xFF"};
+    static const char *const BAD[] = {"\x80",
+                                      "\xC0\x80",
+                                      "\xC1\xBF",
+                                      "\xE0\x80\x80",
+                                      "\xED\xA0\x80",
+                                      "\xF0\x80\x80\x80",
+                                      "\xF4\x90\x80\x80",
+                                      "\xF5\x80\x80\x80",
+                                      "\xE2\x82",
+                                      "\xFF"};
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) assert_false(utf8_valid(str_c(BAD[i])));
     for (uint32_t cp = 0; cp <= 0x10FFFF; cp++) {
         char c[4];
@@ -98,9 +106,12 @@ static void philox_is_philox(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cursor_errors_stick),      cmocka_unit_test(varints_end),
-        cmocka_unit_test(utf8_is_strict),           cmocka_unit_test(incomplete_tails_are_found),
-        cmocka_unit_test(messages_are_one_safe_line), cmocka_unit_test(philox_is_philox),
+        cmocka_unit_test(cursor_errors_stick),
+        cmocka_unit_test(varints_end),
+        cmocka_unit_test(utf8_is_strict),
+        cmocka_unit_test(incomplete_tails_are_found),
+        cmocka_unit_test(messages_are_one_safe_line),
+        cmocka_unit_test(philox_is_philox),
     };
     return cmocka_run_group_tests_name("reading", tests, NULL, NULL);
 }

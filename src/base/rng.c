@@ -2,7 +2,8 @@
 
 /* Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC11. Ten rounds. */
 void rng_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0],
+             k1 = key[1];
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * c0, b = (uint64_t)0xCD9E8D57u * c2;
         uint32_t n0 = (uint32_t)(b >> 32) ^ c1 ^ k0, n2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
@@ -16,7 +17,8 @@ void rng_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-static void draw4(uint64_t seed, uint32_t choice, uint64_t position, uint32_t draw, uint32_t out[4]) {
+static void draw4(uint64_t seed, uint32_t choice, uint64_t position, uint32_t draw,
+                  uint32_t out[4]) {
     const uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), draw, choice};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     rng_philox(counter, key, out);

@@ -25,7 +25,9 @@ int str_cmp(Str a, Str b) {
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-bool str_starts(Str s, Str prefix) { return s.n >= prefix.n && str_eq((Str){s.p, prefix.n}, prefix); }
+bool str_starts(Str s, Str prefix) {
+    return s.n >= prefix.n && str_eq((Str){s.p, prefix.n}, prefix);
+}
 
 bool str_ends(Str s, Str suffix) {
     return s.n >= suffix.n && str_eq(str_from(s, s.n - suffix.n), suffix);
@@ -101,8 +103,8 @@ bool str_to_i64(Str s, int64_t *out) {
     return true;
 }
 
-/* strtod is correctly rounded in glibc; the shape is checked first because it also takes hex, inf, nan and blanks, and
- * the process never calls setlocale(LC_NUMERIC). */
+/* strtod is correctly rounded in glibc; the shape is checked first because it also takes hex, inf,
+ * nan and blanks, and the process never calls setlocale(LC_NUMERIC). */
 bool str_to_f64(Str s, double *out) {
     char z[512];
     size_t i = 0, digits = 0;

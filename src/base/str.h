@@ -1,4 +1,5 @@
-/* str.h: a borrowed piece of text, pointer and length, passed by value. Not NUL-terminated; may hold NULs.
+/* str.h: a borrowed piece of text, pointer and length, passed by value. Not NUL-terminated; may
+ * hold NULs.
  *
  *     Str key = STR("model_type");
  *     if (str_starts(line, STR("data: "))) line = str_from(line, 6);
@@ -33,13 +34,15 @@ Str str_from(Str s, size_t from);
 size_t str_find(Str s, Str needle, size_t from); /* STR_NPOS if absent */
 size_t str_rfind(Str s, Str needle);
 size_t str_find_char(Str s, char c, size_t from);
-Str str_trim(Str s); /* ASCII white space at both ends */
+Str str_trim(Str s);                            /* ASCII white space at both ends */
 bool str_split(Str *rest, char sep, Str *part); /* takes the next part off rest; false at the end */
 
-/* Whole-string numbers: false unless all of s is one number in range. No locale, no leading blanks or plus sign. */
+/* Whole-string numbers: false unless all of s is one number in range. No locale, no leading blanks
+ * or plus sign. */
 bool str_to_i64(Str s, int64_t *out);
 bool str_to_u64(Str s, uint64_t *out);
-bool str_to_f64(Str s, double *out); /* decimal with exponent; correctly rounded; "inf"/"nan" refused */
+/* decimal with exponent; correctly rounded; "inf"/"nan" refused */
+bool str_to_f64(Str s, double *out);
 
 uint64_t str_hash(Str s, uint64_t seed);
 

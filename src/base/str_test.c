@@ -12,7 +12,8 @@ static void whole_numbers_only(void **state) {
     uint64_t u;
     assert_true(str_to_i64(STR("-9223372036854775808"), &i) && i == INT64_MIN);
     assert_true(str_to_u64(STR("18446744073709551615"), &u) && u == UINT64_MAX);
-    static const char *const BAD[] = {"", "-", "+1", " 1", "1 ", "0x10", "1.0", "1e3", "--1", "18446744073709551616"};
+    static const char *const BAD[] = {"",     "-",   "+1",  " 1",  "1 ",
+                                      "0x10", "1.0", "1e3", "--1", "18446744073709551616"};
     for (size_t k = 0; k < sizeof BAD / sizeof *BAD; k++) {
         assert_false(str_to_u64(str_c(BAD[k]), &u));
         assert_false(str_to_i64(str_c(BAD[k]), &i));
@@ -27,8 +28,10 @@ static void floats_are_decimal_and_finite(void **state) {
     assert_true(str_to_f64(STR("-1.5e-3"), &d) && d == -1.5e-3);
     assert_true(str_to_f64(STR(".5"), &d) && d == 0.5);
     assert_true(str_to_f64(STR("9.999999747378752e-06"), &d) && d == 9.999999747378752e-06);
-    static const char *const BAD[] = {"", ".", "e5", "1e", "inf", "nan", "0x1p3", "1e999", " 1", "1 ", "1,5"};
-    for (size_t k = 0; k < sizeof BAD / sizeof *BAD; k++) assert_false(str_to_f64(str_c(BAD[k]), &d));
+    static const char *const BAD[] = {"",      ".",     "e5", "1e", "inf", "nan",
+                                      "0x1p3", "1e999", " 1", "1 ", "1,5"};
+    for (size_t k = 0; k < sizeof BAD / sizeof *BAD; k++)
+        assert_false(str_to_f64(str_c(BAD[k]), &d));
 }
 
 static void finding_and_cutting(void **state) {

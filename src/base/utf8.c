@@ -9,7 +9,8 @@ static int lead_length(unsigned char b) {
     return 0;
 }
 
-/* The second byte's range is narrower after four lead bytes: overlong forms, surrogates, above U+10FFFF. */
+/* The second byte's range is narrower after four lead bytes: overlong forms, surrogates, above
+ * U+10FFFF. */
 static bool second_ok(unsigned char lead, unsigned char b) {
     unsigned char lo = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     unsigned char hi = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;

@@ -1,4 +1,5 @@
-/* ffn.h: the feed-forward block: gated (two stacked projections, f(gate) * up) or plain (one projection, f). */
+/* ffn.h: the feed-forward block: gated (two stacked projections, f(gate) * up) or plain (one
+ * projection, f). */
 #ifndef MLXCEL_BLOCK_FFN_H
 #define MLXCEL_BLOCK_FFN_H
 

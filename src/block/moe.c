@@ -2,8 +2,10 @@
 
 Val block_moe(ProgBuilder *b, const MoeBlock *p, Val x, int layer) {
     uint32_t n = p->route.n_experts;
-    Val logits = prog_probe(b, prog_linear_precise(b, x, p->router, p->router_bias), "layers.%d.moe.logits", layer);
-    Val routes = prog_probe(b, prog_route(b, logits, p->select_bias, p->route), "layers.%d.moe.routes", layer);
+    Val logits = prog_probe(b, prog_linear_precise(b, x, p->router, p->router_bias),
+                            "layers.%d.moe.logits", layer);
+    Val routes = prog_probe(b, prog_route(b, logits, p->select_bias, p->route),
+                            "layers.%d.moe.routes", layer);
     Val gate = prog_experts(b, x, routes, p->gate, p->gate_bias, n, p->width);
     Val up = prog_experts(b, x, routes, p->up, p->up_bias, n, p->width);
     if (p->limit > 0) {
@@ -16,7 +18,9 @@ Val block_moe(ProgBuilder *b, const MoeBlock *p, Val x, int layer) {
     out = prog_expert_sum(b, out, routes);
     if (p->shared) {
         Val s = block_ffn(b, &p->shared_ffn, x, layer);
-        if (p->shared_gate != W_NONE) s = prog_mul(b, s, prog_act(b, prog_linear(b, x, p->shared_gate, W_NONE), ACT_SIGMOID, 0));
+        if (p->shared_gate != W_NONE)
+            s = prog_mul(b, s,
+                         prog_act(b, prog_linear(b, x, p->shared_gate, W_NONE), ACT_SIGMOID, 0));
         out = prog_add(b, out, s, 1);
     }
     return prog_probe(b, out, "layers.%d.moe.out", layer);

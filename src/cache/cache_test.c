@@ -1,5 +1,6 @@
-/* Pages, sequences and the prefix tree: counts never leak, adopted prefixes are the right ones, shared pages are copied before a
- * write, and a random run against a plain model of it finds nothing lost. */
+/* Pages, sequences and the prefix tree: counts never leak, adopted prefixes are the right ones,
+ * shared pages are copied before a write, and a random run against a plain model of it finds
+ * nothing lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +44,8 @@ static bool grow(SeqCache *s, const uint32_t *tokens, uint32_t n) {
     if (!seqcache_extend(s, n, &err)) return false;
     for (; at < s->n_tokens; at++) {
         uint32_t page = s->pages[at / PAGE_TOKENS];
-        assert_int_equal(s->ctx->pool.refs[page], 1); /* never into a page that somebody else reads */
+        /* never into a page that somebody else reads */
+        assert_int_equal(s->ctx->pool.refs[page], 1);
         page_content[page][at % PAGE_TOKENS] = tokens[at];
     }
     return true;
@@ -88,12 +90,14 @@ static void a_full_pool_evicts_stored_prefixes_only(void **state) {
     uint32_t tokens[N_PAGES * PAGE_TOKENS];
     open_cache(&c);
     for (uint32_t i = 0; i < N_PAGES * PAGE_TOKENS; i++) tokens[i] = i;
-    assert_true(seqcache_init(&s, &c, N_PAGES * PAGE_TOKENS, &err) && grow(&s, tokens, 10 * PAGE_TOKENS));
+    assert_true(seqcache_init(&s, &c, N_PAGES * PAGE_TOKENS, &err) &&
+                grow(&s, tokens, 10 * PAGE_TOKENS));
     seqcache_store(&s, 0, tokens, 10 * PAGE_TOKENS);
     seqcache_deinit(&s);
     assert_int_equal(c.pool.n_free, N_PAGES - 10);
     tokens[0] = 77;
-    assert_true(seqcache_init(&s, &c, N_PAGES * PAGE_TOKENS, &err) && grow(&s, tokens, N_PAGES * PAGE_TOKENS));
+    assert_true(seqcache_init(&s, &c, N_PAGES * PAGE_TOKENS, &err) &&
+                grow(&s, tokens, N_PAGES * PAGE_TOKENS));
     assert_int_equal(prefix_n_blocks(c.tree), 0);
     assert_true(seqcache_init(&t, &c, 64, &err));
     assert_false(seqcache_extend(&t, 1, &err));

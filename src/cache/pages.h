@@ -1,6 +1,7 @@
-/* pages.h: the page numbers of a backend's cache planes: who uses which. A page holds PAGE_TOKENS tokens in every plane. Pages
- * are counted: several sequences and the prefix tree may hold one; whoever wants to write into a shared page copies it first.
- * Memory itself is the backend's; this is bookkeeping only. One thread (the engine's). */
+/* pages.h: the page numbers of a backend's cache planes: who uses which. A page holds PAGE_TOKENS
+ * tokens in every plane. Pages are counted: several sequences and the prefix tree may hold one;
+ * whoever wants to write into a shared page copies it first. Memory itself is the backend's; this
+ * is bookkeeping only. One thread (the engine's). */
 #ifndef MLXCEL_CACHE_PAGES_H
 #define MLXCEL_CACHE_PAGES_H
 

@@ -8,8 +8,8 @@ typedef struct Node {
     struct Node *parent, *child, *next; /* first child; next sibling (or next free node) */
     uint64_t key;                       /* roots: the key; below: unused */
     uint64_t last_used;
-    uint32_t page;                      /* PAGE_NONE for roots */
-    uint32_t n_tokens;                  /* PAGE_TOKENS, or fewer in a leaf that ends a sequence */
+    uint32_t page;     /* PAGE_NONE for roots */
+    uint32_t n_tokens; /* PAGE_TOKENS, or fewer in a leaf that ends a sequence */
     uint32_t tokens[PAGE_TOKENS];
 } Node;
 
@@ -61,13 +61,14 @@ static void node_unlink(PrefixTree *t, Node *n) {
     *at = n->next;
 }
 
-/* A leaf whose page nobody else holds (or a root without children), used longest ago. Nodes are scanned: eviction is rare and
- * nodes are few thousand. */
+/* A leaf whose page nobody else holds (or a root without children), used longest ago. Nodes are
+ * scanned: eviction is rare and nodes are few thousand. */
 static Node *oldest_leaf(PrefixTree *t) {
     Node *best = NULL;
     for (uint32_t i = 0; i < t->max_nodes; i++) {
         Node *n = &t->nodes[i];
-        if (!n->last_used || n->child || (n->page != PAGE_NONE && t->pool->refs[n->page] != 1)) continue;
+        if (!n->last_used || n->child || (n->page != PAGE_NONE && t->pool->refs[n->page] != 1))
+            continue;
         if (!best || n->last_used < best->last_used) best = n;
     }
     return best;
@@ -145,7 +146,8 @@ static Node *best_child(Node *parent, const uint32_t *tokens, uint32_t n, uint32
     return best;
 }
 
-PrefixHit prefix_find(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint32_t n, uint32_t *pages) {
+PrefixHit prefix_find(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint32_t n,
+                      uint32_t *pages) {
     PrefixHit hit = {.partial_page = PAGE_NONE};
     Node *at = root_of(t, key, false);
     while (at && hit.n_tokens < n) {
@@ -166,7 +168,8 @@ PrefixHit prefix_find(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint3
     return hit;
 }
 
-static Node *block_store(PrefixTree *t, Node *parent, const uint32_t *tokens, uint32_t n, uint32_t page) {
+static Node *block_store(PrefixTree *t, Node *parent, const uint32_t *tokens, uint32_t n,
+                         uint32_t page) {
     uint32_t shared;
     Node *c = best_child(parent, tokens, n, &shared);
     if (c && shared == n && c->n_tokens >= n) {
@@ -190,11 +193,13 @@ static Node *block_store(PrefixTree *t, Node *parent, const uint32_t *tokens, ui
     return c;
 }
 
-void prefix_store(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint32_t n, const uint32_t *pages) {
+void prefix_store(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint32_t n,
+                  const uint32_t *pages) {
     Node *at = root_of(t, key, true);
     for (uint32_t i = 0; at && i * PAGE_TOKENS < n; i++) {
         uint32_t left = n - i * PAGE_TOKENS;
-        at = block_store(t, at, tokens + (size_t)i * PAGE_TOKENS, left < PAGE_TOKENS ? left : PAGE_TOKENS, pages[i]);
+        at = block_store(t, at, tokens + (size_t)i * PAGE_TOKENS,
+                         left < PAGE_TOKENS ? left : PAGE_TOKENS, pages[i]);
         if (at && at->n_tokens < PAGE_TOKENS) break;
     }
 }

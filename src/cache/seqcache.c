@@ -18,7 +18,8 @@ void seqcache_deinit(SeqCache *c) {
 
 static uint32_t page_take(CacheContext *ctx) {
     uint32_t page = pagepool_take(&ctx->pool);
-    if (page == PAGE_NONE && ctx->tree && prefix_evict(ctx->tree, 1)) page = pagepool_take(&ctx->pool);
+    if (page == PAGE_NONE && ctx->tree && prefix_evict(ctx->tree, 1))
+        page = pagepool_take(&ctx->pool);
     return page;
 }
 
@@ -57,12 +58,15 @@ static bool unshare_last(SeqCache *c) {
 bool seqcache_extend(SeqCache *c, uint32_t n, Err *err) {
     uint32_t want = pages_for(c->n_tokens + n), had = c->n_pages;
     if (want > c->max_pages)
-        return err_set(err, ERR_LIMIT, "%u tokens where the context holds %u", c->n_tokens + n, c->max_pages * PAGE_TOKENS);
+        return err_set(err, ERR_LIMIT, "%u tokens where the context holds %u", c->n_tokens + n,
+                       c->max_pages * PAGE_TOKENS);
     bool ok = unshare_last(c);
     while (ok && c->n_pages < want) {
         uint32_t page = page_take(c->ctx);
-        if (page == PAGE_NONE) ok = false;
-        else c->pages[c->n_pages++] = page;
+        if (page == PAGE_NONE)
+            ok = false;
+        else
+            c->pages[c->n_pages++] = page;
     }
     if (ok) {
         c->n_tokens += n;

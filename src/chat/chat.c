@@ -2,7 +2,8 @@
 
 #include "chat/chat_adapt.h"
 
-/* Roles that templates may spell control tokens with ("<|" + role + "|>"). Any other role is the user's text. */
+/* Roles that templates may spell control tokens with ("<|" + role + "|>"). Any other role is the
+ * user's text. */
 const Str chat_roles[] = {{"system", 6},       {"user", 4},           {"assistant", 9},
                           {"tool", 4},         {"developer", 9},      {"function", 8},
                           {"ipython", 7},      {"observation", 11},   {"model", 5},

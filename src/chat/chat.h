@@ -1,6 +1,7 @@
-/* chat.h: messages, tools and options -> the prompt, with who wrote each part. This is the contract between the engine's
- * clients and the template language (jinja.h): finding a model's template, choosing among named ones, giving it the
- * variables that transformers gives, and bridging what API clients send and what templates expect.
+/* chat.h: messages, tools and options -> the prompt, with who wrote each part. This is the contract
+ * between the engine's clients and the template language (jinja.h): finding a model's template,
+ * choosing among named ones, giving it the variables that transformers gives, and bridging what API
+ * clients send and what templates expect.
  *
  *     ChatSource src = {.tokenizer_config = text of tokenizer_config.json, ...};
  *     ChatTemplate *t;
@@ -11,7 +12,8 @@
  *     for (i < p.out.n_spans) ... tokenizer: special tokens only within spans with from_template
  *     chat_prompt_deinit(&p);  chat_template_close(t);
  *
- * A ChatTemplate is immutable once open: any thread may render. Nothing here reads files; the caller does. */
+ * A ChatTemplate is immutable once open: any thread may render. Nothing here reads files; the
+ * caller does. */
 #ifndef MLXCEL_CHAT_CHAT_H
 #define MLXCEL_CHAT_CHAT_H
 
@@ -25,13 +27,16 @@ typedef struct ChatNamed { /* a template and its name, or a special token's vari
 
 /* Where a template may come from, first found wins in this order. Empty fields are absent. */
 typedef struct ChatSource {
-    Str override; /* --chat-template(-file): Jinja text, or the name of a built-in (chat_builtin_names) */
+    /* --chat-template(-file): Jinja text, or the name of a built-in (chat_builtin_names) */
+    Str override;
     Str chat_template_jinja; /* chat_template.jinja */
     const ChatNamed *
-        named; /* additional_chat_templates/NAME.jinja, or GGUF tokenizer.chat_template.NAME: added to */
+        /* additional_chat_templates/NAME.jinja, or GGUF tokenizer.chat_template.NAME: added to */
+        named;
     size_t n_named;         /* whatever the source is, unless overridden */
     Str chat_template_json; /* chat_template.json: {"chat_template": ...} */
-    Str tokenizer_config; /* tokenizer_config.json: "chat_template" (text or list), and the special tokens */
+    /* tokenizer_config.json: "chat_template" (text or list), and the special tokens */
+    Str tokenizer_config;
     Str gguf_template; /* tokenizer.chat_template */
     const ChatNamed
         *tokens; /* bos_token, eos_token, ... where no tokenizer_config has them (GGUF) */
@@ -48,7 +53,8 @@ Str chat_template_source(const ChatTemplate *t,
                          Str name); /* name empty: the default's text; empty if there is none */
 /* A special token as the template sees it ("bos_token"); empty if there is none. */
 Str chat_template_token(const ChatTemplate *t, const char *name);
-/* Does any of the templates read this variable ("enable_thinking", "tools", "documents")? By name in its text. */
+/* Does any of the templates read this variable ("enable_thinking", "tools", "documents")? By name
+ * in its text. */
 bool chat_template_mentions(const ChatTemplate *t, const char *variable);
 const char *chat_builtin_names(void); /* "chatml, llama3, ..." */
 Str chat_builtin_find(Str name);      /* empty if there is none */
@@ -67,18 +73,23 @@ typedef struct ChatRequest {
     const Json *tools;     /* NULL: null, as transformers passes it */
     const Json *documents; /* NULL: null */
     const Json *
-        extra; /* an object: chat_template_kwargs and other variables; wins over what follows; NULL: none */
+        /* an object: chat_template_kwargs and other variables; wins over what follows; NULL:
+         * none */
+        extra;
     bool add_generation_prompt;
     bool
-        continue_final_message; /* the prompt ends inside the last message, for the model to go on */
+        /* the prompt ends inside the last message, for the model to go on */
+        continue_final_message;
     bool
         adapt; /* bridge API messages and template: see chat_adapt.h. Off: exactly what was given */
     bool raw;  /* only `extra` is given to the template: no messages, no special tokens, nothing */
-    Str template_name; /* empty: tool_use when there are tools, rag when there are documents, else default */
+    /* empty: tool_use when there are tools, rag when there are documents, else default */
+    Str template_name;
     const char *now; /* "2026-01-02T03:04:05"; NULL: the local clock */
 } ChatRequest;
 
-/* Splits a context object ({"messages": [...], "tools": ..., other variables}) into a request; `extra` is made in a. */
+/* Splits a context object ({"messages": [...], "tools": ..., other variables}) into a request;
+ * `extra` is made in a. */
 bool chat_request_from_context(const Json *context, Arena *a, ChatRequest *req,
                                Err *err) MUST_CHECK;
 

@@ -41,8 +41,8 @@ bool chat_adapt_probe(ChatTemplate *t, Err *err) {
         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"xqtext\"}]}]";
     ChatCaps *c = &t->caps;
     bool not_json;
-    /* Parts that are printed (as Python or JSON) are not read; an object shows up as JSON or in the template's own
-     * notation, while text that is quoted again shows a backslash. */
+    /* Parts that are printed (as Python or JSON) are not read; an object shows up as JSON or in the
+     * template's own notation, while text that is quoted again shows a backslash. */
     if (!probe(t, text, "xqtext", "'type'", &c->content_text, err)) return false;
     if (!probe(t, parts, "xqtext", "'type'", &c->content_parts, err)) return false;
     if (!probe(t, parts, "xqtext", "\"type\"", &not_json, err)) return false;
@@ -72,7 +72,8 @@ static Json *copy_array(Adapt *x, const Json *from, size_t more) {
     return items;
 }
 
-/* Text parts joined by line ends; false if there is a part of another kind, which must not be lost. */
+/* Text parts joined by line ends; false if there is a part of another kind, which must not be
+ * lost. */
 static bool parts_as_text(Adapt *x, const Json *content, Json *out) {
     size_t n = 0, at = 0;
     Str kind, text;

@@ -1,9 +1,10 @@
-/* chat_adapt.h: bridging API messages and templates. Clients send what OpenAI's API defines; templates differ in what they
- * read. What a template can take is found once, by rendering small conversations with it; then messages are rewritten as
- * little as possible:
- *   - content parts become one string where the template reads only strings (text parts joined by line ends), and a
- *     string becomes one text part where it reads only parts;
- *   - arguments of tool calls become an object where the template wants one (and JSON text where it wants text);
+/* chat_adapt.h: bridging API messages and templates. Clients send what OpenAI's API defines;
+ * templates differ in what they read. What a template can take is found once, by rendering small
+ * conversations with it; then messages are rewritten as little as possible:
+ *   - content parts become one string where the template reads only strings (text parts joined by
+ *     line ends), and a string becomes one text part where it reads only parts;
+ *   - arguments of tool calls become an object where the template wants one (and JSON text where it
+ *     wants text);
  *   - reasoning_content, reasoning and thinking are offered under all three names. */
 #ifndef MLXCEL_CHAT_CHAT_ADAPT_H
 #define MLXCEL_CHAT_CHAT_ADAPT_H

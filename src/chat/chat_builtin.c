@@ -1,6 +1,7 @@
 #include "chat/chat.h"
 
-/* Templates for models that bring none, by the names people know them. Written from the published formats. */
+/* Templates for models that bring none, by the names people know them. Written from the published
+ * formats. */
 static const struct {
     const char *name, *text;
 } builtins[] = {

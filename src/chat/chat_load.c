@@ -15,7 +15,8 @@ static bool entry_add(ChatTemplate *t, Str name, Str text, Err *err) {
     return e->name.p || !name.n || err_nomem(err, "a chat template's name");
 }
 
-/* "chat_template" of a configuration file: text, a list of {"name","template"}, or an object of texts. */
+/* "chat_template" of a configuration file: text, a list of {"name","template"}, or an object of
+ * texts. */
 static bool entries_from_json(ChatTemplate *t, const Json *j, const char *file, Err *err) {
     Str name, text;
     if (!j || j->type == JSON_NULL) return true;

@@ -1,5 +1,6 @@
-/* Proves the contract of chat.h: where a template comes from and which one is used, what variables it gets, how API
- * messages are adapted, continuing the last message, the fallback; and that failed allocations are errors. */
+/* Proves the contract of chat.h: where a template comes from and which one is used, what variables
+ * it gets, how API messages are adapted, continuing the last message, the fallback; and that failed
+ * allocations are errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,12 +1,14 @@
-/* jinja.h: the template language of chat templates: jinja2 3.1.6 as transformers sets it up (trim_blocks, lstrip_blocks,
- * loop controls, generation blocks, immutable sandbox, its own tojson, raise_exception, strftime_now), no loader.
- * The same text byte for byte; what fails there fails here.
+/* jinja.h: the template language of chat templates: jinja2 3.1.6 as transformers sets it up
+ * (trim_blocks, lstrip_blocks, loop controls, generation blocks, immutable sandbox, its own tojson,
+ * raise_exception, strftime_now), no loader. The same text byte for byte; what fails there fails
+ * here.
  *
- * A template is compiled once and then never changes: any number of threads may render it. A rendering is bounded in
- * operations, memory, output and recursion, whatever the template does.
+ * A template is compiled once and then never changes: any number of threads may render it. A
+ * rendering is bounded in operations, memory, output and recursion, whatever the template does.
  *
- * The result says who wrote each byte. Text of the template and of trusted variables may become control tokens when it is
- * tokenized; text that came in with the context (messages, tools, documents) never may.
+ * The result says who wrote each byte. Text of the template and of trusted variables may become
+ * control tokens when it is tokenized; text that came in with the context (messages, tools,
+ * documents) never may.
  *
  *     Jinja *t;
  *     if (!jinja_compile(text, &t, err)) return false;
@@ -33,9 +35,11 @@ typedef struct
 
 typedef struct JinjaInput {
     const Json *
-        context; /* an object: its members are variables; NULL: none. Strings in it are the user's, except */
+        /* an object: its members are variables; NULL: none. Strings in it are the user's, except */
+        context;
     const Str *
-        trusted_roles; /* a "role" member that is one of these words: templates spell control tokens with them */
+        /* a "role" member that is one of these words: templates spell control tokens with them */
+        trusted_roles;
     size_t n_trusted_roles;
     const JinjaVar *vars;
     size_t n_vars;

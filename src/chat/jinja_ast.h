@@ -1,5 +1,6 @@
-/* jinja_ast.h: the tree a template is parsed into. One node type serves all kinds; the table says which fields a kind
- * uses. Nodes live in the compiled template's arena and never change after compilation.
+/* jinja_ast.h: the tree a template is parsed into. One node type serves all kinds; the table says
+ * which fields a kind uses. Nodes live in the compiled template's arena and never change after
+ * compilation.
  *
  *   kind         a         b        c            items      more       body  orelse  name
  *   OUTPUT                                       pieces
@@ -102,7 +103,8 @@ typedef struct JRef {
     uint32_t up, slot;
 } JRef;
 
-/* What entering a scope does to its variables (the compiler pass, jinja_scope.h, fills these in). */
+/* What entering a scope does to its variables (the compiler pass, jinja_scope.h, fills these
+ * in). */
 typedef enum JLoadKind { JLOAD_PARAM, JLOAD_RESOLVE, JLOAD_ALIAS, JLOAD_UNDEFINED } JLoadKind;
 typedef struct JLoad {
     JLoadKind kind;

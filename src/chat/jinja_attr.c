@@ -25,7 +25,8 @@ static bool name_in(Str name, const char *const *list) {
     return false;
 }
 
-/* Attributes that exist in Python and that the sandbox hides: private ones of every object, mutators of list and dict. */
+/* Attributes that exist in Python and that the sandbox hides: private ones of every object,
+ * mutators of list and dict. */
 static bool attr_is_unsafe(JVal obj, Str name) {
     static const char *const every[] = {"__class__",
                                         "__doc__",

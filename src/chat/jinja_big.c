@@ -149,8 +149,9 @@ static uint32_t limbs_div1(uint32_t *z, size_t n, uint32_t d) {
     return (uint32_t)rem;
 }
 
-/* Schoolbook division (Knuth, TAOCP 4.3.1, algorithm D). u has n+m limbs plus one of room, v has n >= 2; both are shifted
- * so that v's top bit is set. q gets m+1 limbs, the remainder is left in u. */
+/* Schoolbook division (Knuth, TAOCP 4.3.1, algorithm D). u has n+m limbs plus one of room, v has n
+ * >= 2; both are shifted so that v's top bit is set. q gets m+1 limbs, the remainder is left in
+ * u. */
 static void limbs_divide(uint32_t *u, size_t n_u, const uint32_t *v, size_t n, uint32_t *q) {
     for (size_t j = n_u - n + 1; j-- > 0;) {
         uint64_t num = (uint64_t)u[j + n] << 32 | u[j + n - 1];
@@ -272,7 +273,8 @@ static bool mag_shift_left(JRun *r, const Mag *m, size_t bits, Mag *out) {
     return true;
 }
 
-/* The value of limbs times 2^exp as a double, rounded to nearest even; `sticky` says that a bit below was lost. */
+/* The value of limbs times 2^exp as a double, rounded to nearest even; `sticky` says that a bit
+ * below was lost. */
 static double limbs_to_double(const uint32_t *limb, size_t n, int exp, bool sticky) {
     while (n && !limb[n - 1]) n--;
     if (!n) return 0;
@@ -315,7 +317,8 @@ bool jint_truediv(JRun *r, JVal a, JVal b, double *out) {
     mag_load(a, &ma);
     mag_load(b, &mb);
     bool neg = ma.neg != mb.neg;
-    /* Scale so that the quotient has at least 66 bits, then round once. Subnormal results may be rounded twice. */
+    /* Scale so that the quotient has at least 66 bits, then round once. Subnormal results may be
+     * rounded twice. */
     size_t bits_a = mag_bits(&ma), bits_b = mag_bits(&mb);
     size_t shift = bits_a < bits_b + 66 ? bits_b + 66 - bits_a : 0;
     if (shift && !mag_shift_left(r, &ma, shift, &ma)) return false;

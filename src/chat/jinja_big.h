@@ -1,5 +1,6 @@
-/* jinja_big.h: integers as Python has them, of any size. JVal holds 64-bit ones directly; a JBig is what does not fit.
- * Results are always normalised: whatever fits comes back as J_INT. Sizes are capped at JBIG_MAX_LIMBS (an error).
+/* jinja_big.h: integers as Python has them, of any size. JVal holds 64-bit ones directly; a JBig is
+ * what does not fit. Results are always normalised: whatever fits comes back as J_INT. Sizes are
+ * capped at JBIG_MAX_LIMBS (an error).
  *
  * Every function takes J_INT, J_BIG or J_BOOL. */
 #ifndef MLXCEL_CHAT_JINJA_BIG_H

@@ -1,8 +1,9 @@
 /* jinja_builtin.h: filters, tests, global functions and methods, and how arguments reach them.
  *
- * A built-in has a table entry with its parameters' names, so that positional and keyword arguments are bound as Python
- * binds them. The function finds them in call->v[0..n_params): what was not given is J_MISSING. Those that take anything
- * (map, format, dict, ...) set `any` and read call->args and call->kwargs. */
+ * A built-in has a table entry with its parameters' names, so that positional and keyword arguments
+ * are bound as Python binds them. The function finds them in call->v[0..n_params): what was not
+ * given is J_MISSING. Those that take anything (map, format, dict, ...) set `any` and read
+ * call->args and call->kwargs. */
 #ifndef MLXCEL_CHAT_JINJA_BUILTIN_H
 #define MLXCEL_CHAT_JINJA_BUILTIN_H
 

@@ -1,4 +1,5 @@
-/* jinja_casing.h: str.isupper, islower and istitle: whole strings, where uncased characters do not matter. */
+/* jinja_casing.h: str.isupper, islower and istitle: whole strings, where uncased characters do not
+ * matter. */
 #ifndef MLXCEL_CHAT_JINJA_CASING_H
 #define MLXCEL_CHAT_JINJA_CASING_H
 

@@ -1,5 +1,6 @@
-/* jinja_eval.h: runs a compiled template: expressions (jinja_eval.c), statements (jinja_exec.c), calls and macros
- * (jinja_call.c), operators (jinja_ops.c), attributes and subscripts (jinja_attr.c). JEval is the state of one rendering. */
+/* jinja_eval.h: runs a compiled template: expressions (jinja_eval.c), statements (jinja_exec.c),
+ * calls and macros (jinja_call.c), operators (jinja_ops.c), attributes and subscripts
+ * (jinja_attr.c). JEval is the state of one rendering. */
 #ifndef MLXCEL_CHAT_JINJA_EVAL_H
 #define MLXCEL_CHAT_JINJA_EVAL_H
 

@@ -128,7 +128,8 @@ static bool exec_set(JEval *e, const JNode *n) {
     return !n->toplevel || export_names(e, n->a);
 }
 
-/* Runs a body with its output in a string. A break or continue inside leaves the text behind, as in Python. */
+/* Runs a body with its output in a string. A break or continue inside leaves the text behind, as in
+ * Python. */
 static bool exec_captured(JEval *e, const JNodes *body, bool *jumped, JVal *text) {
     JBuild b = {.max = e->out->max}, *saved = e->out;
     e->out = &b;
@@ -199,7 +200,8 @@ static bool exec_autoescape(JEval *e, const JNode *n) {
     return ok;
 }
 
-/* Items of a filtered for: draws from the inner iterator, binds the test's own copy of the target, runs the test. */
+/* Items of a filtered for: draws from the inner iterator, binds the test's own copy of the target,
+ * runs the test. */
 typedef struct ForTest {
     JEval *e;
     const JNode *node;

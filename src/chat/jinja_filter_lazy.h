@@ -1,5 +1,6 @@
-/* jinja_filter_lazy.h: filters that give an iterator (map, select, batch, ...): nothing happens, and nothing fails, before
- * it is drawn from. And the attribute getter they share with sort, groupby and others ("user.name", "0.id"). */
+/* jinja_filter_lazy.h: filters that give an iterator (map, select, batch, ...): nothing happens,
+ * and nothing fails, before it is drawn from. And the attribute getter they share with sort,
+ * groupby and others ("user.name", "0.id"). */
 #ifndef MLXCEL_CHAT_JINJA_FILTER_LAZY_H
 #define MLXCEL_CHAT_JINJA_FILTER_LAZY_H
 

@@ -28,7 +28,8 @@ static int digit_of(char c) {
     return 99;
 }
 
-/* Decimal digits of other scripts become ASCII ones; they come in runs of ten. *ok false where a character is neither. */
+/* Decimal digits of other scripts become ASCII ones; they come in runs of ten. *ok false where a
+ * character is neither. */
 static bool ascii_digits(JRun *r, Str s, Str *out) {
     char *p = NULL;
     size_t n = 0, at = 0;

@@ -34,7 +34,8 @@ static bool title_break(uint32_t cp) {
     return cp == '-' || cp == '(' || cp == '{' || cp == '[' || cp == '<' || jstr_is_space(cp);
 }
 
-/* Words begin after white space, hyphens and opening brackets; unlike str.title, digits and quotes do not begin one. */
+/* Words begin after white space, hyphens and opening brackets; unlike str.title, digits and quotes
+ * do not begin one. */
 static bool filter_title(JEval *e, JCall *c, JVal *out) {
     JRun *r = e->r;
     JStr *s;
@@ -170,8 +171,8 @@ static bool filter_indent(JEval *e, JCall *c, JVal *out) {
         if (n_line ? blank_lines || end > at : first) jbuild_put_jstr(r, &b, pad.u.str);
         jbuild_put_range(r, &b, s, at, end);
         at = next;
-        /* Jinja adds a line end before it splits, so text that ends with one keeps an empty last line; a final \r
-         * would join with it. */
+        /* Jinja adds a line end before it splits, so text that ends with one keeps an empty last
+         * line; a final \r would join with it. */
         if (more && at == s->s.n && s->s.p[at - 1] == '\r') more = false;
         if (b.failed) return false;
     }

@@ -15,7 +15,8 @@ static double float_read(const char *digits, size_t n, int exp10) {
     return f;
 }
 
-/* Digits of f rounded to n places, as "d.ddd" without the dot; the value is digits * 10^(*exp10 - n + 1). */
+/* Digits of f rounded to n places, as "d.ddd" without the dot; the value is digits * 10^(*exp10 - n
+ * + 1). */
 static bool float_try(double f, int n, char digits[20], int *exp10) {
     char text[40];
     snprintf(text, sizeof text, "%.*e", n - 1, f);
@@ -28,7 +29,8 @@ static bool float_try(double f, int n, char digits[20], int *exp10) {
     for (const char *p = text; p < e; p++)
         if (*p != '.') digits[k++] = *p;
     if (float_read(digits, k, *exp10 - n + 1) == f) return true;
-    /* Next to a power of two the neighbour above may be as short and read back where the nearest does not. */
+    /* Next to a power of two the neighbour above may be as short and read back where the nearest
+     * does not. */
     for (size_t i = k; i-- > 0;) {
         if (digits[i]++ != '9') return float_read(digits, k, *exp10 - n + 1) == f;
         digits[i] = '0';
@@ -50,7 +52,8 @@ size_t jfloat_repr(double f, char out[JFLOAT_REPR_MAX]) {
         int from =
             a < 1e-300
                 ? 1
-                : 15; /* any 15 digits survive, so the shortest is among them; not so for subnormals */
+                /* any 15 digits survive, so the shortest is among them; not so for subnormals */
+                : 15;
         for (n = from; n < 17 && !float_try(a, n, digits, &exp10); n++) {
         }
         if (n == 17) float_try(a, 17, digits, &exp10);

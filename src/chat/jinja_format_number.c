@@ -40,7 +40,8 @@ static int group_size(const JNumFormat *f) {
     return f->type == 'x' || f->type == 'X' || f->type == 'b' || f->type == 'o' ? 4 : 3;
 }
 
-/* Digits with separators, padded with zeros so that the whole is `least` columns or a little more. */
+/* Digits with separators, padded with zeros so that the whole is `least` columns or a little
+ * more. */
 static bool group(JRun *r, Str *digits, const JNumFormat *f, int64_t least) {
     size_t n = int_part(*digits, f), every = (size_t)group_size(f), rest = digits->n - n;
     size_t want = least > (int64_t)rest ? (size_t)least - rest : 0, total = n;
@@ -92,7 +93,8 @@ static bool with_point(JRun *r, Str text, Str *out) {
            join2(r, *out, str_from(text, end), out);
 }
 
-/* Drops zeros at the end of a mantissa with a point, and the point when nothing is left behind it. */
+/* Drops zeros at the end of a mantissa with a point, and the point when nothing is left behind
+ * it. */
 static bool without_zeros(JRun *r, Str text, Str *out) {
     size_t mark = str_find_char(text, 'e', 0), end = mark == STR_NPOS ? text.n : mark, e = end;
     if (str_find_char(text, '.', 0) == STR_NPOS) return *out = text, true;
@@ -101,8 +103,8 @@ static bool without_zeros(JRun *r, Str text, Str *out) {
     return join2(r, str_slice(text, 0, end), str_from(text, e), out);
 }
 
-/* The presentation without a type: shortest digits, or `precision` significant ones. Like g, but a fixed number has a
- * digit behind the point, so that the exponent comes one digit earlier. */
+/* The presentation without a type: shortest digits, or `precision` significant ones. Like g, but a
+ * fixed number has a digit behind the point, so that the exponent comes one digit earlier. */
 static bool float_plain(JRun *r, double v, int precision, bool alt, Str *out) {
     char text[JFLOAT_REPR_MAX];
     if (!isfinite(v)) return jfloat_format(r, v, 'g', 6, false, out);

@@ -1,4 +1,5 @@
-/* jinja_format_number.h: numbers with sign, prefix, zero fill and grouping, for both ways of formatting. */
+/* jinja_format_number.h: numbers with sign, prefix, zero fill and grouping, for both ways of
+ * formatting. */
 #ifndef MLXCEL_CHAT_JINJA_FORMAT_NUMBER_H
 #define MLXCEL_CHAT_JINJA_FORMAT_NUMBER_H
 

@@ -1,5 +1,5 @@
-/* Any bytes: the first line is a JSON context, the rest a template. It is compiled and rendered within its budgets, twice,
- * with the same outcome; spans cover the text. */
+/* Any bytes: the first line is a JSON context, the rest a template. It is compiled and rendered
+ * within its budgets, twice, with the same outcome; spans cover the text. */
 #include <stdlib.h>
 #include <string.h>
 

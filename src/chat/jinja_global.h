@@ -1,5 +1,5 @@
-/* jinja_global.h: the functions every template can call: range, dict, namespace, cycler, joiner, lipsum,
- * raise_exception, strftime_now. */
+/* jinja_global.h: the functions every template can call: range, dict, namespace, cycler, joiner,
+ * lipsum, raise_exception, strftime_now. */
 #ifndef MLXCEL_CHAT_JINJA_GLOBAL_H
 #define MLXCEL_CHAT_JINJA_GLOBAL_H
 

@@ -1,6 +1,7 @@
-/* Proves that templates render as Python's jinja2 renders them: every snippet and every (template, conversation) pair of
- * tests/data, and in CI of the golden folder: same text byte for byte, the same situations are errors, raise_exception's
- * message is exact; rendering twice gives the same; and text of the user's never counts as the template's. */
+/* Proves that templates render as Python's jinja2 renders them: every snippet and every (template,
+ * conversation) pair of tests/data, and in CI of the golden folder: same text byte for byte, the
+ * same situations are errors, raise_exception's message is exact; rendering twice gives the same;
+ * and text of the user's never counts as the template's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -57,7 +57,8 @@ static const JHtmlEntity *entity_find(Str name) {
     return NULL;
 }
 
-/* What browsers make of numbers that are not characters: Windows-1252 for the C1 range, and nothing for some. */
+/* What browsers make of numbers that are not characters: Windows-1252 for the C1 range, and nothing
+ * for some. */
 static bool numeric_char(uint64_t n, uint32_t *out) {
     static const uint16_t c1[32] = {0x20AC, 0x81,   0x201A, 0x192,  0x201E, 0x2026, 0x2020, 0x2021,
                                     0x2C6,  0x2030, 0x160,  0x2039, 0x152,  0x8D,   0x17D,  0x8F,
@@ -89,7 +90,8 @@ static size_t numeric_read(JRun *r, JBuild *b, Str s, bool user) {
     return at;
 }
 
-/* The longest name that s begins with; without a semicolon only old names count, and they may be cut short. */
+/* The longest name that s begins with; without a semicolon only old names count, and they may be
+ * cut short. */
 static size_t named_read(JRun *r, JBuild *b, Str s, bool user) {
     size_t n = 0;
     while (n < s.n && n < 32 && !strchr("\t\n\f <&#;", s.p[n]) && s.p[n]) n++;

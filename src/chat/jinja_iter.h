@@ -1,5 +1,6 @@
-/* jinja_iter.h: walking values, as Python's iter() and next() do, and the `loop` variable on top of that. Iterators are
- * lazy: an error in a generator appears only when it is drawn from, and a generator can be walked once. */
+/* jinja_iter.h: walking values, as Python's iter() and next() do, and the `loop` variable on top of
+ * that. Iterators are lazy: an error in a generator appears only when it is drawn from, and a
+ * generator can be walked once. */
 #ifndef MLXCEL_CHAT_JINJA_ITER_H
 #define MLXCEL_CHAT_JINJA_ITER_H
 

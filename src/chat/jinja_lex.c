@@ -70,7 +70,8 @@ static size_t lex_rstrip(const Lexer *x, size_t from, size_t to) {
     return to;
 }
 
-/* The end of a tag that closes at `at` (`%}` or `#}`), with - + and the newline that trim_blocks eats; 0 if none. */
+/* The end of a tag that closes at `at` (`%}` or `#}`), with - + and the newline that trim_blocks
+ * eats; 0 if none. */
 static size_t lex_tag_end(const Lexer *x, size_t at, const char *close) {
     if (at < x->s.n && x->s.p[at] == '+' && lex_is(x, at + 1, close)) return at + 3;
     if (at < x->s.n && x->s.p[at] == '-' && lex_is(x, at + 1, close))
@@ -80,7 +81,8 @@ static size_t lex_tag_end(const Lexer *x, size_t at, const char *close) {
     return at < x->s.n && x->s.p[at] == '\n' ? at + 1 : at;
 }
 
-/* Template text from..tag, where a tag with the given sign follows: white space before it goes as the rules say. */
+/* Template text from..tag, where a tag with the given sign follows: white space before it goes as
+ * the rules say. */
 static bool lex_data(Lexer *x, size_t tag, char sign, bool is_variable) {
     size_t from = x->at, to = tag;
     if (sign == '-') {

@@ -1,5 +1,6 @@
-/* jinja_lex.h: template text -> tokens, with trim_blocks, lstrip_blocks, one trailing newline dropped, no line statements
- * (what transformers sets). Line ends become \n first. The whole stream is made at once; the last token is JT_EOF. */
+/* jinja_lex.h: template text -> tokens, with trim_blocks, lstrip_blocks, one trailing newline
+ * dropped, no line statements (what transformers sets). Line ends become \n first. The whole stream
+ * is made at once; the last token is JT_EOF. */
 #ifndef MLXCEL_CHAT_JINJA_LEX_H
 #define MLXCEL_CHAT_JINJA_LEX_H
 

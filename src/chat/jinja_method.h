@@ -1,4 +1,5 @@
-/* jinja_method.h: methods and properties of the values: what Python's str, list, dict, ... have and the sandbox allows. */
+/* jinja_method.h: methods and properties of the values: what Python's str, list, dict, ... have and
+ * the sandbox allows. */
 #ifndef MLXCEL_CHAT_JINJA_METHOD_H
 #define MLXCEL_CHAT_JINJA_METHOD_H
 

@@ -1,12 +1,13 @@
-/* Methods of str that look into it or cut it: find, count, startswith, split, partition, and the is... questions. */
+/* Methods of str that look into it or cut it: find, count, startswith, split, partition, and the
+ * is... questions. */
 #include "base/unicode.h"
 #include "chat/jinja_big.h"
 #include "chat/jinja_casing.h"
 #include "chat/jinja_method.h"
 #include "chat/jinja_text.h"
 
-/* The part of the string that optional start and end arguments (code points) select, in bytes. *ok false: start lies
- * behind the end, where even the empty string is not found. */
+/* The part of the string that optional start and end arguments (code points) select, in bytes. *ok
+ * false: start lies behind the end, where even the empty string is not found. */
 static bool window(JRun *r, JStr *s, JVal start, JVal end, size_t *from, size_t *to, bool *ok) {
     int64_t n = (int64_t)jstr_n_cp(s), lo, hi;
     if (!jarg_index(r, start, 0, &lo) || !jarg_index(r, end, INT64_MAX, &hi) ||

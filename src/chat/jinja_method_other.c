@@ -1,4 +1,5 @@
-/* Methods of everything but str: list, tuple, dict and its views, range, numbers, bytes, loop, cycler. */
+/* Methods of everything but str: list, tuple, dict and its views, range, numbers, bytes, loop,
+ * cycler. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* jinja_parse.h: tokens -> tree, by recursive descent, with Jinja's grammar and its quirks (unary minus binds tighter
- * than **, tests take one bare argument, ...). Expressions are in jinja_parse_expr.c, statements in jinja_parse.c; this
- * header is what the two share, and jparse_run. */
+/* jinja_parse.h: tokens -> tree, by recursive descent, with Jinja's grammar and its quirks (unary
+ * minus binds tighter than **, tests take one bare argument, ...). Expressions are in
+ * jinja_parse_expr.c, statements in jinja_parse.c; this header is what the two share, and
+ * jparse_run. */
 #ifndef MLXCEL_CHAT_JINJA_PARSE_H
 #define MLXCEL_CHAT_JINJA_PARSE_H
 

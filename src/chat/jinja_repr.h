@@ -1,5 +1,5 @@
-/* jinja_repr.h: values as text: str(), repr(), json.dumps and pprint as Python has them. Text made from a list or dict
- * that holds anything of the user's counts as the user's, all of it. */
+/* jinja_repr.h: values as text: str(), repr(), json.dumps and pprint as Python has them. Text made
+ * from a list or dict that holds anything of the user's counts as the user's, all of it. */
 #ifndef MLXCEL_CHAT_JINJA_REPR_H
 #define MLXCEL_CHAT_JINJA_REPR_H
 

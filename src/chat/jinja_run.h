@@ -1,10 +1,12 @@
-/* jinja_run.h: what every step of the template engine carries: where memory comes from, how much work is left, and the
- * error being raised. One JRun exists per compilation and per rendering, on one thread.
+/* jinja_run.h: what every step of the template engine carries: where memory comes from, how much
+ * work is left, and the error being raised. One JRun exists per compilation and per rendering, on
+ * one thread.
  *
- * A template is hostile until proven otherwise, so nothing here is unlimited: each step spends from `ops`, each allocation
- * spends from it too (memory is time), the arena has a cap, and `depth` bounds recursion. Fallible functions of the
- * engine take the JRun first and return false after jrun_fail(); the Err lives in the JRun, so no function here takes
- * one. `exc` keeps the Python class of the error for the few places where Jinja catches some and not others.
+ * A template is hostile until proven otherwise, so nothing here is unlimited: each step spends from
+ * `ops`, each allocation spends from it too (memory is time), the arena has a cap, and `depth`
+ * bounds recursion. Fallible functions of the engine take the JRun first and return false after
+ * jrun_fail(); the Err lives in the JRun, so no function here takes one. `exc` keeps the Python
+ * class of the error for the few places where Jinja catches some and not others.
  *
  *     if (!jrun_spend(r, n)) return false;
  *     JList *l = jrun_new(r, JList);   if (!l) return false;      the error is already set */

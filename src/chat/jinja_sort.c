@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Merge sort; `left before right unless right < left` keeps equal elements in order, also when reversed. */
+/* Merge sort; `left before right unless right < left` keeps equal elements in order, also when
+ * reversed. */
 static bool sort_merge(JRun *r, JVal *v, JVal *k, JVal *tv, JVal *tk, size_t n, bool reverse) {
     if (n < 2) return true;
     size_t half = n / 2, i = 0, j = half, at = 0;

@@ -1,4 +1,5 @@
-/* jinja_sort.h: sorted() as Python has it: stable, comparing with <, failing on types that cannot be compared. */
+/* jinja_sort.h: sorted() as Python has it: stable, comparing with <, failing on types that cannot
+ * be compared. */
 #ifndef MLXCEL_CHAT_JINJA_SORT_H
 #define MLXCEL_CHAT_JINJA_SORT_H
 

@@ -1,5 +1,6 @@
-/* jinja_str.h: strings of the template engine and the builder that makes them. Positions are bytes inside; what templates
- * see is code points, and the conversions are here. Slices share the bytes of what they were cut from.
+/* jinja_str.h: strings of the template engine and the builder that makes them. Positions are bytes
+ * inside; what templates see is code points, and the conversions are here. Slices share the bytes
+ * of what they were cut from.
  *
  *     JBuild b = {0};
  *     jbuild_put(r, &b, STR("<b>"), false);  text of the template

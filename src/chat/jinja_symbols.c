@@ -65,7 +65,8 @@ static JSymbol *symbols_define(JRun *r, JSymbols *s, Str name, JLoadKind load) {
     return y;
 }
 
-/* The load of a variable that this scope sets: the outer one's value if there is one, else as given. */
+/* The load of a variable that this scope sets: the outer one's value if there is one, else as
+ * given. */
 static void symbol_alias(JRun *r, const JSymbols *s, JSymbol *y, JLoadKind otherwise) {
     const JSymbols *owner = NULL;
     const JSymbol *outer = jsymbols_find(r, s->parent, y->name, &owner);
@@ -106,7 +107,8 @@ static JSymbols *symbols_copy(JRun *r, const JSymbols *s) {
     return c;
 }
 
-/* After an if: what the branches set is known from here on, and starts as the outer or context value. */
+/* After an if: what the branches set is known from here on, and starts as the outer or context
+ * value. */
 static bool symbols_join(JRun *r, JSymbols *s, JSymbols *const branch[3]) {
     size_t n_before = s->n;
     bool *was_stored = jrun_array(r, bool, n_before + 1);

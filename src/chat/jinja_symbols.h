@@ -1,11 +1,12 @@
-/* jinja_symbols.h: the names one scope reads and sets, as jinja2's idtracking has them, and the visitor that collects
- * them. Used by jinja_scope.c only. */
+/* jinja_symbols.h: the names one scope reads and sets, as jinja2's idtracking has them, and the
+ * visitor that collects them. Used by jinja_scope.c only. */
 #ifndef MLXCEL_CHAT_JINJA_SYMBOLS_H
 #define MLXCEL_CHAT_JINJA_SYMBOLS_H
 
 #include "chat/jinja_ast.h"
 
-/* One activation's worth of slots: the template's root, a block, a macro, a loop's filter, a recursive loop. */
+/* One activation's worth of slots: the template's root, a block, a macro, a loop's filter, a
+ * recursive loop. */
 typedef struct JFuncIdent {
     Str name;
     int level;
@@ -13,7 +14,8 @@ typedef struct JFuncIdent {
 typedef struct JFuncInfo {
     int depth;
     JFuncIdent *
-        idents; /* index = slot; a name has one slot per nesting level, which sibling scopes share */
+        /* index = slot; a name has one slot per nesting level, which sibling scopes share */
+        idents;
     size_t n, cap;
 } JFuncInfo;
 

@@ -1,5 +1,6 @@
-/* Proves what the golden files cannot: who wrote each byte survives every operation; hostile templates end in an error
- * within the budget of operations; every failed allocation is an error and nothing else; the interface of jinja.h. */
+/* Proves what the golden files cannot: who wrote each byte survives every operation; hostile
+ * templates end in an error within the budget of operations; every failed allocation is an error
+ * and nothing else; the interface of jinja.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -61,7 +61,8 @@ static void fold_put(Buf *b, uint32_t cp) {
     }
 }
 
-/* Upper case letters take what the lowered whole has in their place: a final sigma depends on its neighbours. */
+/* Upper case letters take what the lowered whole has in their place: a final sigma depends on its
+ * neighbours. */
 static void swap_all(Buf *b, Str s) {
     Buf lowered = {.max = b->max};
     size_t at = 0, low = 0;

@@ -1,5 +1,6 @@
-/* jinja_text.h: the string algorithms behind Python's str methods and Jinja's text filters. All keep who wrote which
- * byte; where that cannot be told (case mapping that changes lengths in a mixed string) the result is the user's. */
+/* jinja_text.h: the string algorithms behind Python's str methods and Jinja's text filters. All
+ * keep who wrote which byte; where that cannot be told (case mapping that changes lengths in a
+ * mixed string) the result is the user's. */
 #ifndef MLXCEL_CHAT_JINJA_TEXT_H
 #define MLXCEL_CHAT_JINJA_TEXT_H
 

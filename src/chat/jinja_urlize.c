@@ -17,7 +17,8 @@ typedef struct Urlize {
 
 static bool host_char(uint32_t cp) { return jtext_is_word(cp) || cp == '%' || cp == '-'; }
 
-/* Dots separate labels of [\w%-]; gives the last label, or fails. least and most bound a label's length. */
+/* Dots separate labels of [\w%-]; gives the last label, or fails. least and most bound a label's
+ * length. */
 static bool labels_ok(Str host, size_t least, size_t most, Str *last) {
     size_t from = 0, n = 0;
     for (size_t at = 0; at < host.n;) {

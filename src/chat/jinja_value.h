@@ -1,12 +1,15 @@
-/* jinja_value.h: the values a template computes with. They behave as Python's: None, bool, int of any size, float, str,
- * list, tuple, dict (insertion order), range, views, lazy iterators, and Jinja's own undefined, namespace, loop, macro.
+/* jinja_value.h: the values a template computes with. They behave as Python's: None, bool, int of
+ * any size, float, str, list, tuple, dict (insertion order), range, views, lazy iterators, and
+ * Jinja's own undefined, namespace, loop, macro.
  *
- * A JVal is 16 bytes and passed by value; what it points to lives in the rendering's arena (or, for literals, in the
- * compiled template) and is never changed after it is built, as the sandbox forbids mutation. The exceptions have state
- * by nature: namespace, cycler, joiner, loop, iterators.
+ * A JVal is 16 bytes and passed by value; what it points to lives in the rendering's arena (or, for
+ * literals, in the compiled template) and is never changed after it is built, as the sandbox
+ * forbids mutation. The exceptions have state by nature: namespace, cycler, joiner, loop,
+ * iterators.
  *
- * A string knows who wrote it: the template, the user, or both (then `segs` says which bytes). Everything made from
- * strings keeps that, so that the rendered prompt can be tokenized without letting user text spell a control token. */
+ * A string knows who wrote it: the template, the user, or both (then `segs` says which bytes).
+ * Everything made from strings keeps that, so that the rendered prompt can be tokenized without
+ * letting user text spell a control token. */
 #ifndef MLXCEL_CHAT_JINJA_VALUE_H
 #define MLXCEL_CHAT_JINJA_VALUE_H
 

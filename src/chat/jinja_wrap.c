@@ -3,7 +3,8 @@
 #include "base/unicode.h"
 #include "chat/jinja_text.h"
 
-/* A piece of text that is not broken inside: a word, a run of blanks, or part of a word up to a hyphen. */
+/* A piece of text that is not broken inside: a word, a run of blanks, or part of a word up to a
+ * hyphen. */
 typedef struct Chunk {
     size_t from, to; /* bytes */
     int64_t n_cp;
@@ -52,8 +53,9 @@ static bool word_punct(uint32_t cp) {
                   cp == '.' || cp == ',' || cp == '?');
 }
 
-/* Is there a break behind the hyphen that ends at `at`, as in "well-known"? Two letters, or letter-hyphen-letter, must
- * stand before it and a letter, perhaps a hyphen, and a letter behind. What stands before may belong to the piece before. */
+/* Is there a break behind the hyphen that ends at `at`, as in "well-known"? Two letters, or
+ * letter-hyphen-letter, must stand before it and a letter, perhaps a hyphen, and a letter behind.
+ * What stands before may belong to the piece before. */
 static bool hyphen_break(JStr *s, size_t start, size_t at) {
     size_t before = at - 1, behind = at;
     if (before <= start || !word_letter(cp_at(s, at))) return false;
@@ -112,7 +114,8 @@ static bool split_chunks(Chunks *c, JStr *s, size_t from, size_t to, bool hyphen
     return true;
 }
 
-/* Takes what fits of a word that is longer than a line; breaks behind a hyphen if there is one in reach. */
+/* Takes what fits of a word that is longer than a line; breaks behind a hyphen if there is one in
+ * reach. */
 static size_t break_word(JStr *s, Chunk *w, int64_t room, bool hyphens) {
     size_t at = w->from, hyphen = 0;
     bool other = false;
@@ -148,7 +151,8 @@ static bool all_space(JStr *s, size_t from, size_t to) {
     return true;
 }
 
-/* A chunk wider than a line: as much as fits goes into this one, or all of it where words must not be broken. */
+/* A chunk wider than a line: as much as fits goes into this one, or all of it where words must not
+ * be broken. */
 static void take_long(JStr *s, Line *l, Chunk *c, const JWrap *w) {
     int64_t room = w->width < 1 ? 1 : w->width - l->n_cp, taken = 0;
     if (!w->break_long) {

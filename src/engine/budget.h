@@ -1,18 +1,21 @@
-/* budget.h: what a model will take before anything large is allocated (promise P5): packed weights, KV pages, scratch. */
+/* budget.h: what a model will take before anything large is allocated (promise P5): packed weights,
+ * KV pages, scratch. */
 #ifndef MLXCEL_ENGINE_BUDGET_H
 #define MLXCEL_ENGINE_BUDGET_H
 
 #include "engine/model.h"
 
 typedef struct BudgetAsk {
-    uint64_t n_ctx;     /* tokens of the cache in all; 0: the model's context, as far as memory goes */
-    uint32_t n_seqs;    /* sequences at once */
+    /* tokens of the cache in all; 0: the model's context, as far as memory goes */
+    uint64_t n_ctx;
+    uint32_t n_seqs; /* sequences at once */
     uint32_t max_rows, max_out;
     PlaneType k, v;
 } BudgetAsk;
 
 typedef struct Budget {
-    uint64_t weight_bytes, kv_bytes, scratch_bytes, other_bytes, total_bytes; /* other: tokenizer, tables, the process */
+    /* other: tokenizer, tables, the process */
+    uint64_t weight_bytes, kv_bytes, scratch_bytes, other_bytes, total_bytes;
     uint64_t available_bytes; /* now */
     uint64_t n_ctx;           /* resolved */
     uint32_t n_pages;

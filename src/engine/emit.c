@@ -5,7 +5,9 @@
 #include "base/os.h"
 #include "engine/engine_private.h"
 
-static double ms_between(uint64_t from_ns, uint64_t to_ns) { return to_ns > from_ns ? (double)(to_ns - from_ns) * 1e-6 : 0; }
+static double ms_between(uint64_t from_ns, uint64_t to_ns) {
+    return to_ns > from_ns ? (double)(to_ns - from_ns) * 1e-6 : 0;
+}
 
 static void times_close(Job *j) {
     uint64_t now = os_now_ns();
@@ -26,7 +28,9 @@ static void put_last(Engine *e, Job *j, Event *ev) {
     engine_end(e, j);
 }
 
-void emit_error(Engine *e, Job *j, const Err *err) { put_last(e, j, &(Event){.kind = EVENT_ERROR, .err = err}); }
+void emit_error(Engine *e, Job *j, const Err *err) {
+    put_last(e, j, &(Event){.kind = EVENT_ERROR, .err = err});
+}
 
 void emit_done(Engine *e, Job *j, Finish f, Str stop_string) {
     buf_clear(&j->text);
@@ -47,7 +51,11 @@ void emit_done(Engine *e, Job *j, Finish f, Str stop_string) {
     }
     if (j->has_cache && !j->p.no_cache && !j->p.on_logits)
         seqcache_store(&j->cache, job_cache_key(j), j->tokens, j->cache.n_tokens);
-    put_last(e, j, &(Event){.kind = EVENT_DONE, .text = buf_str(&j->text), .finish = f, .stop_string = stop_string});
+    put_last(e, j,
+             &(Event){.kind = EVENT_DONE,
+                      .text = buf_str(&j->text),
+                      .finish = f,
+                      .stop_string = stop_string});
 }
 
 /* Text of the token as far as it is complete, past the stop scan, into j->text. */
@@ -63,8 +71,13 @@ static bool token_text(Job *j, uint32_t token, Str *piece, Str *matched, bool *s
 
 static bool put_token(Job *j, const EventToken *token) {
     if (!j->p.sink.put) return true;
-    Event ev = {.kind = EVENT_TEXT, .request = j->p.request, .choice = j->p.choice, .text = buf_str(&j->text),
-                .tokens = token, .n_tokens = 1, .timings = &j->times};
+    Event ev = {.kind = EVENT_TEXT,
+                .request = j->p.request,
+                .choice = j->p.choice,
+                .text = buf_str(&j->text),
+                .tokens = token,
+                .n_tokens = 1,
+                .timings = &j->times};
     return sink_put(&j->p.sink, &ev);
 }
 
@@ -72,7 +85,8 @@ static size_t token_logprobs(Job *j, const float *logits, uint32_t token, double
     *chosen = 0;
     if (j->p.sample.n_logprobs < 0) return 0;
     TokenLogprob own = {.token = token};
-    size_t k = (size_t)j->p.sample.n_logprobs < LOGPROBS_MAX ? (size_t)j->p.sample.n_logprobs : LOGPROBS_MAX;
+    size_t k = (size_t)j->p.sample.n_logprobs < LOGPROBS_MAX ? (size_t)j->p.sample.n_logprobs
+                                                             : LOGPROBS_MAX;
     size_t n = logprobs_top(logits, j->model->arch.vocab, k, j->top, &own);
     *chosen = own.logprob;
     return n;
@@ -82,7 +96,8 @@ static size_t token_logprobs(Job *j, const float *logits, uint32_t token, double
 static void accept(Engine *e, Job *j, uint32_t token, const float *logits) {
     Err err = {0};
     Str matched = STR_NONE, piece = STR_NONE;
-    bool stopped = false, eog = !j->p.ignore_eos && model_is_eog(j->model, token), grammar_done = false, ok = true;
+    bool stopped = false, eog = !j->p.ignore_eos && model_is_eog(j->model, token),
+         grammar_done = false, ok = true;
     if (!j->first_token_ns) j->first_token_ns = os_now_ns();
     double logprob;
     size_t n_top = token_logprobs(j, logits, token, &logprob);
@@ -91,15 +106,20 @@ static void accept(Engine *e, Job *j, uint32_t token, const float *logits) {
         emit_error(e, j, &err);
         return;
     }
-    FinishStep step = {.token = token, .is_eog = eog, .stop_string = stopped, .grammar_done = grammar_done,
-                       .text = piece, .n_past = (uint64_t)j->n_tokens + 1,
+    FinishStep step = {.token = token,
+                       .is_eog = eog,
+                       .stop_string = stopped,
+                       .grammar_done = grammar_done,
+                       .text = piece,
+                       .n_past = (uint64_t)j->n_tokens + 1,
                        .elapsed_ms = (uint64_t)ms_between(j->first_token_ns, os_now_ns())};
     Finish f = finish_check(&j->rules, &j->finish, &step);
     if (f == FINISH_NONE || finish_keeps_token(f)) {
         sampler_accept(&j->sampler, token);
         j->tokens[j->n_tokens++] = token;
         j->n_generated++;
-        const EventToken ev = {.id = token, .bytes = piece, .logprob = logprob, .top = j->top, .n_top = n_top};
+        const EventToken ev = {
+            .id = token, .bytes = piece, .logprob = logprob, .top = j->top, .n_top = n_top};
         if (!put_token(j, &ev)) f = FINISH_CANCELLED;
     }
     if (f != FINISH_NONE) emit_done(e, j, f, matched);
@@ -113,8 +133,10 @@ static void sample_row(Engine *e, Job *j) {
     mem_guard_begin();
     ok = ok && sampler_sample(&j->sampler, &e->work, e->logits, mask, j->n_tokens, &token, &err);
     e->stats.n_guarded_allocs += mem_guard_end();
-    if (ok) accept(e, j, token, e->logits);
-    else emit_error(e, j, &err);
+    if (ok)
+        accept(e, j, token, e->logits);
+    else
+        emit_error(e, j, &err);
 }
 
 static void score_rows(Engine *e, const Planned *p) {
@@ -122,8 +144,10 @@ static void score_rows(Engine *e, const Planned *p) {
     Err err = {0};
     uint32_t at = j->cache.n_tokens - p->n_rows;
     for (uint32_t i = 0; i < p->n_out; i++) {
-        bool ok = e->model->be->api->read(e->exec, e->logits_output, p->first_out + i, 1, e->logits, &err);
-        if (ok && !j->p.on_logits(j->p.on_logits_ctx, at + i, e->logits)) ok = err_set(&err, ERR_CANCELLED, "cancelled");
+        bool ok = e->model->be->api->read(e->exec, e->logits_output, p->first_out + i, 1, e->logits,
+                                          &err);
+        if (ok && !j->p.on_logits(j->p.on_logits_ctx, at + i, e->logits))
+            ok = err_set(&err, ERR_CANCELLED, "cancelled");
         if (!ok) {
             emit_error(e, j, &err);
             return;
@@ -131,13 +155,18 @@ static void score_rows(Engine *e, const Planned *p) {
     }
     if (j->cache.n_tokens < j->n_tokens) return;
     j->first_token_ns = os_now_ns();
-    if (j->rules.max_tokens == 0) emit_done(e, j, FINISH_BUDGET, STR_NONE);
-    else sample_row(e, j);
+    if (j->rules.max_tokens == 0)
+        emit_done(e, j, FINISH_BUDGET, STR_NONE);
+    else
+        sample_row(e, j);
 }
 
 static void progress(Job *j) {
     if (!j->p.sink.put) return;
-    Event ev = {.kind = EVENT_PROGRESS, .request = j->p.request, .choice = j->p.choice, .n_done = j->cache.n_tokens,
+    Event ev = {.kind = EVENT_PROGRESS,
+                .request = j->p.request,
+                .choice = j->p.choice,
+                .n_done = j->cache.n_tokens,
                 .n_total = j->n_prompt};
     if (!sink_put(&j->p.sink, &ev)) atomic_store(&j->own_cancel, true);
 }
@@ -152,8 +181,10 @@ void emit_outputs(Engine *e) {
         } else if (p.n_out) {
             /* The last of its rows: a job that scores on after its prompt wants only that one. */
             uint32_t row = p.first_out + p.n_out - 1;
-            if (e->model->be->api->read(e->exec, e->logits_output, row, 1, e->logits, &err)) sample_row(e, p.job);
-            else emit_error(e, p.job, &err);
+            if (e->model->be->api->read(e->exec, e->logits_output, row, 1, e->logits, &err))
+                sample_row(e, p.job);
+            else
+                emit_error(e, p.job, &err);
         }
     }
 }

@@ -11,9 +11,11 @@ EngineOptions engine_options(void) {
 
 static bool options_check(const EngineOptions *o, Err *err) {
     if (o->n_slots < 1 || o->n_slots > ENGINE_MAX_SLOTS)
-        return err_set(err, ERR_INPUT, "%u sequences at once; 1 to %d are accepted", o->n_slots, ENGINE_MAX_SLOTS);
+        return err_set(err, ERR_INPUT, "%u sequences at once; 1 to %d are accepted", o->n_slots,
+                       ENGINE_MAX_SLOTS);
     if (o->prefill_chunk < 1 || o->prefill_chunk > 65536)
-        return err_set(err, ERR_INPUT, "prefill chunk of %u tokens; 1 to 65536 are accepted", o->prefill_chunk);
+        return err_set(err, ERR_INPUT, "prefill chunk of %u tokens; 1 to 65536 are accepted",
+                       o->prefill_chunk);
     return true;
 }
 
@@ -48,12 +50,16 @@ static bool open_parts(Engine *e, Err *err) {
     const BackendApi *api = m->be->api;
     e->cache.api = api;
     if (!pagepool_init(&e->cache.pool, e->budget.n_pages, err)) return false;
-    if (!api->planes_new(m->be, m->arch.text, e->opt.k, e->opt.v, e->budget.n_pages, &e->cache.planes, err)) return false;
+    if (!api->planes_new(m->be, m->arch.text, e->opt.k, e->opt.v, e->budget.n_pages,
+                         &e->cache.planes, err))
+        return false;
     if (!e->opt.no_prefix_cache) {
         e->cache.tree = prefix_new(&e->cache.pool, e->budget.n_pages + 64, err);
         if (!e->cache.tree) return false;
     }
-    if (!api->exec_new(m->be, m->arch.text, m->weights, e->cache.planes, e->max_rows, e->max_out, &e->exec, err)) return false;
+    if (!api->exec_new(m->be, m->arch.text, m->weights, e->cache.planes, e->max_rows, e->max_out,
+                       &e->exec, err))
+        return false;
     for (uint32_t i = 0; i < m->arch.text->n_outputs; i++)
         if (str_eqc(str_c(m->arch.text->outputs[i].name), "logits")) e->logits_output = i;
     e->step = mem_alloc(step_bytes(e->max_rows, e->max_out, e->opt.n_slots, e->budget.n_pages));
@@ -136,7 +142,8 @@ void engine_end(Engine *e, Job *job) {
 
 static void drop_cancelled(Engine *e) {
     for (uint32_t i = e->n_running; i-- > 0;)
-        if (job_is_cancelled(e->running[i])) emit_done(e, e->running[i], FINISH_CANCELLED, STR_NONE);
+        if (job_is_cancelled(e->running[i]))
+            emit_done(e, e->running[i], FINISH_CANCELLED, STR_NONE);
     for (Job **at = &e->queue; *at;) {
         Job *j = *at;
         if (!job_is_cancelled(j)) {
@@ -149,8 +156,11 @@ static void drop_cancelled(Engine *e) {
     }
 }
 
-/* A lone job's own cancel flag stops a step between two ops; with company a step always runs through. */
-static const atomic_bool *step_cancel(const Engine *e) { return e->n_plan == 1 ? e->plan[0].job->p.cancel : NULL; }
+/* A lone job's own cancel flag stops a step between two ops; with company a step always runs
+ * through. */
+static const atomic_bool *step_cancel(const Engine *e) {
+    return e->n_plan == 1 ? e->plan[0].job->p.cancel : NULL;
+}
 
 bool engine_step(Engine *e) {
     Err err = {0};

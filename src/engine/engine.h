@@ -6,8 +6,9 @@
  *     while (engine_step(e, err)) {}                                one step of the scheduler; false: nothing left to do
  *     engine_close(e);
  *
- * A step: decode rows of all running jobs first, then pieces of prompts with the rest of the budget; run; then, row by row, the
- * sampler, the stop check and the events. What a job computes does not depend on its company (P1). */
+ * A step: decode rows of all running jobs first, then pieces of prompts with the rest of the
+ * budget; run; then, row by row, the sampler, the stop check and the events. What a job computes
+ * does not depend on its company (P1). */
 #ifndef MLXCEL_ENGINE_ENGINE_H
 #define MLXCEL_ENGINE_ENGINE_H
 
@@ -15,19 +16,20 @@
 #include "engine/job.h"
 
 typedef struct EngineOptions { /* zero fields: defaults */
-    uint64_t n_ctx;         /* tokens of the cache in all; 0: the model's context as far as memory goes */
+    /* tokens of the cache in all; 0: the model's context as far as memory goes */
+    uint64_t n_ctx;
     uint32_t n_slots;       /* sequences at once; 1 */
     uint32_t prefill_chunk; /* rows of a prompt piece; 512 */
     PlaneType k, v;         /* cache types; set with engine_options() */
     bool no_prefix_cache;
-    bool force;             /* load even if the plan says it will not fit */
+    bool force; /* load even if the plan says it will not fit */
 } EngineOptions;
 
 typedef struct EngineStats {
     uint64_t n_steps, n_rows;
     uint64_t n_guarded_allocs; /* allocations of ours inside warmed-up steps: 0 */
     uint64_t n_preempted;
-    double run_ms, sample_ms;  /* inside the backend; inside sampling and emitting */
+    double run_ms, sample_ms; /* inside the backend; inside sampling and emitting */
 } EngineStats;
 
 typedef struct Engine Engine;
@@ -43,6 +45,6 @@ void engine_submit(Engine *e, Job *job); /* the engine frees it after its last e
 bool engine_step(Engine *e);             /* false: no job is left */
 const EngineStats *engine_stats(const Engine *e);
 void engine_drop_prefixes(Engine *e);
-BackExec *engine_exec(Engine *e);        /* for profiles */
+BackExec *engine_exec(Engine *e); /* for profiles */
 
 #endif

@@ -1,5 +1,5 @@
-/* engine_private.h: the Engine struct, for the files of engine/ that share it: engine.c (life and loop), sched.c (which rows run
- * next), emit.c (from logits to events). */
+/* engine_private.h: the Engine struct, for the files of engine/ that share it: engine.c (life and
+ * loop), sched.c (which rows run next), emit.c (from logits to events). */
 #ifndef MLXCEL_ENGINE_ENGINE_PRIVATE_H
 #define MLXCEL_ENGINE_ENGINE_PRIVATE_H
 
@@ -27,7 +27,7 @@ struct Engine {
     Planned plan[ENGINE_MAX_SLOTS];
     uint32_t n_plan;
     Step *step;
-    float *logits;           /* one row */
+    float *logits; /* one row */
     SampleWork work;
     EngineStats stats;
 };
@@ -35,11 +35,12 @@ struct Engine {
 /* sched.c: chooses rows, gets cache room for them, writes the Step. false: nothing to run now. */
 bool sched_make_step(Engine *e);
 void sched_admit(Engine *e);
-void engine_requeue(Engine *e, Job *job); /* a running job gives its pages back and waits again, in front */
-void engine_end(Engine *e, Job *job);     /* removes a job that had its last event */
+/* a running job gives its pages back and waits again, in front */
+void engine_requeue(Engine *e, Job *job);
+void engine_end(Engine *e, Job *job); /* removes a job that had its last event */
 
 /* emit.c */
-void emit_outputs(Engine *e);             /* after the step ran */
+void emit_outputs(Engine *e);                         /* after the step ran */
 void emit_error(Engine *e, Job *job, const Err *err); /* the last event; ends the job */
 void emit_done(Engine *e, Job *job, Finish f, Str stop_string);
 

@@ -1,5 +1,6 @@
-/* The engine on a tiny golden checkpoint: several jobs share the cache, a dry pool preempts and loses nothing, cancels and limits
- * end jobs as they should, prefixes are reused. The model is ref's, so every number is exact. */
+/* The engine on a tiny golden checkpoint: several jobs share the cache, a dry pool preempts and
+ * loses nothing, cancels and limits end jobs as they should, prefixes are reused. The model is
+ * ref's, so every number is exact. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,8 +57,13 @@ static void submit(Engine *e, const Model *m, uint32_t seed, size_t n, int64_t n
     uint32_t tokens[MAX_IDS];
     for (size_t i = 0; i < n; i++) tokens[i] = rng_u32(seed, 0, i, 0) % m->arch.vocab;
     *s = (Seen){0};
-    JobParams p = {.tokens = tokens, .n_tokens = n, .n_predict = n_new, .sample = params_cli(), .ignore_eos = true,
-                   .sink = {watch, s}, .cancel = &s->cancel};
+    JobParams p = {.tokens = tokens,
+                   .n_tokens = n,
+                   .n_predict = n_new,
+                   .sample = params_cli(),
+                   .ignore_eos = true,
+                   .sink = {watch, s},
+                   .cancel = &s->cancel};
     if (!job_new(m, engine_n_ctx(e), &p, &job, &err)) fail_msg("%s", err.msg);
     engine_submit(e, job);
 }
@@ -68,7 +74,8 @@ static void alone(Model *m, Seen want[8]) {
     open_engine(m, &e, 128, 1);
     for (uint32_t i = 0; i < 8; i++) {
         submit(e, m, i, 20 + i, 60, &want[i]);
-        while (engine_step(e)) {}
+        while (engine_step(e)) {
+        }
         assert_int_equal(want[i].n, 60);
         assert_int_equal(want[i].finish, FINISH_BUDGET);
         engine_drop_prefixes(e);
@@ -76,7 +83,8 @@ static void alone(Model *m, Seen want[8]) {
     engine_close(e);
 }
 
-/* Eight jobs of 87 tokens on a pool that holds about three of them: some must wait, some give their pages back. */
+/* Eight jobs of 87 tokens on a pool that holds about three of them: some must wait, some give their
+ * pages back. */
 static void a_dry_pool_loses_nothing(void **state) {
     (void)state;
     Model *m;
@@ -111,7 +119,8 @@ static void cancels_end_one_job_only(void **state) {
     for (int i = 0; i < 10; i++) engine_step(e);
     atomic_store(&a.cancel, true);
     atomic_store(&c.cancel, true);
-    while (engine_step(e)) {}
+    while (engine_step(e)) {
+    }
     assert_int_equal(a.finish, FINISH_CANCELLED);
     assert_int_equal(c.finish, FINISH_CANCELLED);
     assert_int_equal(c.n, 0);
@@ -131,7 +140,8 @@ static void nobody_listening_stops_it(void **state) {
     open_engine(m, &e, 128, 1);
     submit(e, m, 0, 20, 60, &a);
     a.stop_listening = true;
-    while (engine_step(e)) {}
+    while (engine_step(e)) {
+    }
     assert_true(a.done && a.n <= 1);
     engine_close(e);
     model_close(m);
@@ -148,7 +158,8 @@ static void the_context_bounds_a_job(void **state) {
     open_engine(m, &e, 64, 1);
     assert_int_equal(engine_n_ctx(e), 64);
     submit(e, m, 0, 60, -1, &a);
-    while (engine_step(e)) {}
+    while (engine_step(e)) {
+    }
     assert_int_equal(a.finish, FINISH_CONTEXT);
     assert_int_equal(a.n, 4);
     uint32_t tokens[MAX_IDS] = {0};
@@ -173,10 +184,12 @@ static void prefixes_are_reused(void **state) {
     open_model(&m);
     open_engine(m, &e, 128, 1);
     submit(e, m, 0, 100, 5, &a);
-    while (engine_step(e)) {}
+    while (engine_step(e)) {
+    }
     assert_int_equal(a.times.n_cached, 0);
     submit(e, m, 0, 100, 5, &b);
-    while (engine_step(e)) {}
+    while (engine_step(e)) {
+    }
     assert_int_equal(b.times.n_cached, 99); /* one token is always evaluated */
     assert_memory_equal(a.ids, b.ids, 5 * sizeof(uint32_t));
     engine_close(e);
@@ -204,9 +217,12 @@ static void plans_that_do_not_fit_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dry_pool_loses_nothing), cmocka_unit_test(cancels_end_one_job_only),
-        cmocka_unit_test(nobody_listening_stops_it), cmocka_unit_test(the_context_bounds_a_job),
-        cmocka_unit_test(prefixes_are_reused),       cmocka_unit_test(plans_that_do_not_fit_are_refused),
+        cmocka_unit_test(a_dry_pool_loses_nothing),
+        cmocka_unit_test(cancels_end_one_job_only),
+        cmocka_unit_test(nobody_listening_stops_it),
+        cmocka_unit_test(the_context_bounds_a_job),
+        cmocka_unit_test(prefixes_are_reused),
+        cmocka_unit_test(plans_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
 }

@@ -8,15 +8,18 @@
 static Str token_piece(const void *ctx, uint32_t token) { return tokenizer_token_text(ctx, token); }
 
 static bool tokens_copy(Job *j, const JobParams *p, uint32_t n_ctx, Err *err) {
-    if (p->n_tokens == 0) return err_set(err, ERR_INPUT, "the prompt has no tokens, at least one is needed");
+    if (p->n_tokens == 0)
+        return err_set(err, ERR_INPUT, "the prompt has no tokens, at least one is needed");
     /* Room for one generated token, unless only the prompt is wanted. */
     uint64_t need = p->n_tokens + (p->n_predict != 0);
     if (need > n_ctx)
-        return err_set(err, ERR_LIMIT, "the prompt has %zu tokens, the context holds %u%s", p->n_tokens, n_ctx,
+        return err_set(err, ERR_LIMIT, "the prompt has %zu tokens, the context holds %u%s",
+                       p->n_tokens, n_ctx,
                        p->n_predict != 0 ? " and one of them must be free" : "");
     for (size_t i = 0; i < p->n_tokens; i++)
         if (p->tokens[i] >= j->model->arch.vocab)
-            return err_set(err, ERR_INPUT, "token id %u, the vocabulary has 0 to %u", p->tokens[i], j->model->arch.vocab - 1);
+            return err_set(err, ERR_INPUT, "token id %u, the vocabulary has 0 to %u", p->tokens[i],
+                           j->model->arch.vocab - 1);
     uint64_t want = p->n_predict < 0 ? n_ctx : (uint64_t)p->n_tokens + (uint64_t)p->n_predict;
     j->max_tokens = want < n_ctx ? (uint32_t)want : n_ctx;
     j->tokens = mem_resize_array(NULL, (size_t)j->max_tokens + 1, sizeof *j->tokens);
@@ -26,8 +29,8 @@ static bool tokens_copy(Job *j, const JobParams *p, uint32_t n_ctx, Err *err) {
     return true;
 }
 
-/* The answer continues the prompt: its end goes through the detokenizer first, so that a leading blank is kept and a character
- * begun in the prompt is completed. */
+/* The answer continues the prompt: its end goes through the detokenizer first, so that a leading
+ * blank is kept and a character begun in the prompt is completed. */
 static bool detok_prime(Job *j, Err *err) {
     enum { CONTEXT = 8 };
     Str piece;
@@ -39,10 +42,14 @@ static bool detok_prime(Job *j, Err *err) {
 
 static bool job_setup(Job *j, uint32_t n_ctx, const JobParams *p, Err *err) {
     if (!tokens_copy(j, p, n_ctx, err)) return false;
-    if (j->model->arch.class_rope) j->length_class = rope_length_class(j->model->arch.class_rope, j->n_prompt);
+    if (j->model->arch.class_rope)
+        j->length_class = rope_length_class(j->model->arch.class_rope, j->n_prompt);
     if (!stop_init(&j->stops, p->stop, p->n_stop, err)) return false;
-    const SampleVocab vocab = {.n_vocab = j->model->arch.vocab, .eog = j->model->eog, .n_eog = j->model->n_eog,
-                               .piece = j->model->tok ? token_piece : NULL, .ctx = j->model->tok};
+    const SampleVocab vocab = {.n_vocab = j->model->arch.vocab,
+                               .eog = j->model->eog,
+                               .n_eog = j->model->n_eog,
+                               .piece = j->model->tok ? token_piece : NULL,
+                               .ctx = j->model->tok};
     if (!sampler_init(&j->sampler, &p->sample, &vocab, n_ctx, p->choice, err)) return false;
     sampler_prompt(&j->sampler, j->tokens, j->n_prompt);
     if (!loop_init(&j->finish.loop, p->loop, err)) return false;

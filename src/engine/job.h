@@ -1,5 +1,6 @@
-/* job.h: one request on its way through the engine: tokens, cache, sampler, output text. Made by any thread, then the engine
- * thread's until EVENT_DONE or EVENT_ERROR; the flag JobParams.cancel may be raised from anywhere at any time. */
+/* job.h: one request on its way through the engine: tokens, cache, sampler, output text. Made by
+ * any thread, then the engine thread's until EVENT_DONE or EVENT_ERROR; the flag JobParams.cancel
+ * may be raised from anywhere at any time. */
 #ifndef MLXCEL_ENGINE_JOB_H
 #define MLXCEL_ENGINE_JOB_H
 
@@ -16,20 +17,22 @@
 typedef struct JobParams {
     const uint32_t *tokens; /* the prompt; n_tokens >= 1; copied */
     size_t n_tokens;
-    int64_t n_predict;      /* negative: until the end or the context is full */
+    int64_t n_predict; /* negative: until the end or the context is full */
     SampleParams sample;
-    const Str *stop;        /* copied */
+    const Str *stop; /* copied */
     size_t n_stop;
-    bool ignore_eos;        /* an end token is an ordinary token: neither a stop nor banned */
-    bool no_cache;          /* neither adopt nor store a prefix */
+    bool ignore_eos; /* an end token is an ordinary token: neither a stop nor banned */
+    bool no_cache;   /* neither adopt nor store a prefix */
     LoopRule loop;
-    uint32_t choice;        /* of several answers to one request */
+    uint32_t choice; /* of several answers to one request */
     uint64_t request;
     Sink sink;
-    /* Score: logits after every prompt token, in order; called on the engine thread. Implies no_cache. */
+    /* Score: logits after every prompt token, in order; called on the engine thread. Implies
+     * no_cache. */
     bool (*on_logits)(void *ctx, uint32_t position, const float *logits);
     void *on_logits_ctx;
-    /* Grammar: bitset of allowed tokens for the next position, and the word that a token was accepted. NULL: none. */
+    /* Grammar: bitset of allowed tokens for the next position, and the word that a token was
+     * accepted. NULL: none. */
     const uint64_t *(*mask)(void *ctx, Err *err);
     bool (*mask_accept)(void *ctx, uint32_t token, bool *done, Err *err);
     void *mask_ctx;
@@ -39,21 +42,21 @@ typedef struct JobParams {
 typedef enum JobState { JOB_WAITING, JOB_RUNNING, JOB_ENDED } JobState;
 
 typedef struct Job {
-    struct Job *next;       /* in the engine's queue */
+    struct Job *next; /* in the engine's queue */
     const Model *model;
-    JobParams p;            /* pointers in it are not used after job_new, callbacks are */
+    JobParams p; /* pointers in it are not used after job_new, callbacks are */
     JobState state;
-    uint32_t *tokens;       /* prompt, then what was generated */
+    uint32_t *tokens; /* prompt, then what was generated */
     uint32_t n_tokens, max_tokens, n_prompt;
     uint32_t n_generated;
     uint32_t length_class;
-    SeqCache cache;         /* rows of tokens[0..cache.n_tokens) */
+    SeqCache cache; /* rows of tokens[0..cache.n_tokens) */
     bool has_cache;
     Sampler sampler;
     StopSet stops;
     StopScan scan;
     Detok detok;
-    Buf text;               /* of the event being made */
+    Buf text; /* of the event being made */
     FinishRules rules;
     FinishState finish;
     EventTimings times;
@@ -63,7 +66,8 @@ typedef struct Job {
     atomic_bool own_cancel; /* raised by the engine when nobody listens any more */
 } Job;
 
-/* n_ctx: tokens a sequence may hold. ERR_LIMIT: the prompt does not fit. ERR_INPUT: an id outside the vocabulary. */
+/* n_ctx: tokens a sequence may hold. ERR_LIMIT: the prompt does not fit. ERR_INPUT: an id outside
+ * the vocabulary. */
 bool job_new(const Model *m, uint32_t n_ctx, const JobParams *p, Job **out, Err *err) MUST_CHECK;
 void job_free(Job *j);
 bool job_is_cancelled(const Job *j);

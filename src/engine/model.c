@@ -12,7 +12,8 @@ static int by_value(const void *a, const void *b) {
 }
 
 static bool eog_add(Model *m, int64_t id) {
-    if (id < 0 || id >= m->arch.vocab) return true; /* some configs name an id beyond the vocabulary */
+    /* some configs name an id beyond the vocabulary */
+    if (id < 0 || id >= m->arch.vocab) return true;
     for (size_t i = 0; i < m->n_eog; i++)
         if (m->eog[i] == (uint32_t)id) return true;
     uint32_t *more = mem_resize_array(m->eog, m->n_eog + 1, sizeof *more);
@@ -34,10 +35,12 @@ static bool eog_from_config(Model *m, const Config *c, Err *err) {
 
 /* config.json, generation_config.json (or GGUF keys) and the tokenizer each know some of them. */
 static bool eog_collect(Model *m, Err *err) {
-    if (!eog_from_config(m, &m->ck->config, err) || !eog_from_config(m, &m->ck->generation, err)) return false;
+    if (!eog_from_config(m, &m->ck->config, err) || !eog_from_config(m, &m->ck->generation, err))
+        return false;
     size_t n = m->tok ? tokenizer_n_vocab(m->tok) : 0;
     for (size_t id = 0; id < n; id++)
-        if (tokenizer_is_eog(m->tok, (uint32_t)id) && !eog_add(m, (int64_t)id)) return err_nomem(err, "end tokens");
+        if (tokenizer_is_eog(m->tok, (uint32_t)id) && !eog_add(m, (int64_t)id))
+            return err_nomem(err, "end tokens");
     if (m->n_eog) qsort(m->eog, m->n_eog, sizeof *m->eog, by_value);
     return true;
 }
@@ -90,7 +93,8 @@ bool model_load(Model *m, Err *err) {
             if (p->weights[j].source == p->weights[i].source) m->weights[i] = m->weights[j];
         if (m->weights[i]) continue;
         const ArchWeight *w = weights_get(m->arch.weights, p->weights[i].source);
-        if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->weights[i], err)) return false;
+        if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->weights[i], err))
+            return false;
     }
     m->load_ms = (double)(os_now_ns() - t0) * 1e-6;
     return true;
@@ -101,7 +105,8 @@ static void weights_free(Model *m) {
     for (uint32_t i = 0; m->weights && i < p->n_weights; i++) {
         bool first = m->weights[i] != NULL;
         for (uint32_t j = 0; j < i && first; j++) first = m->weights[j] != m->weights[i];
-        /* Later uses of one weight are found by comparing, so nothing is cleared before the loop is through. */
+        /* Later uses of one weight are found by comparing, so nothing is cleared before the loop is
+         * through. */
         if (first) m->be->api->weight_free(m->be, m->weights[i]);
     }
 }
@@ -125,6 +130,7 @@ bool model_sample_defaults(const Model *m, SampleParams *p, Err *err) {
 
 bool model_need_tokenizer(const Model *m, Err *err) {
     if (m->tok) return true;
-    return err_set(err, ERR_UNSUPPORTED, "this checkpoint has no tokenizer (%s); token ids can be given with --ids",
+    return err_set(err, ERR_UNSUPPORTED,
+                   "this checkpoint has no tokenizer (%s); token ids can be given with --ids",
                    m->tok_err.msg);
 }

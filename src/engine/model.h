@@ -1,4 +1,5 @@
-/* model.h: a loaded checkpoint: its description, programs, packed weights, tokenizer. Several engines may share one Model.
+/* model.h: a loaded checkpoint: its description, programs, packed weights, tokenizer. Several
+ * engines may share one Model.
  *
  *     Model *m;
  *     if (!model_open(path, &opt, &m, err)) return false;      headers and metadata only: cheap, nothing large is read
@@ -16,7 +17,7 @@
 #include "text/tokenizer.h"
 
 typedef struct ModelOptions { /* zero-initialised: defaults */
-    const char *backend; /* NULL: "auto" */
+    const char *backend;      /* NULL: "auto" */
     BackendOptions be;
 } ModelOptions;
 
@@ -25,10 +26,12 @@ typedef struct Model {
     Checkpoint *ck;
     ArchModel arch;
     Backend *be;
-    BackWeight **weights; /* per program weight; several may be one (tied); NULL before model_load */
-    Tokenizer *tok;       /* NULL: the checkpoint has none; tok_err says why */
+    /* per program weight; several may be one (tied); NULL before model_load */
+    BackWeight **weights;
+    Tokenizer *tok; /* NULL: the checkpoint has none; tok_err says why */
     Err tok_err;
-    uint32_t *eog;        /* tokens that end a generation, from every place that names them, ascending */
+    /* tokens that end a generation, from every place that names them, ascending */
+    uint32_t *eog;
     size_t n_eog;
     uint64_t weight_bytes; /* packed */
     double open_ms, load_ms;

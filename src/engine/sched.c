@@ -1,4 +1,5 @@
-/* Which rows run next. Decode rows always; then prompts share what is left of the step, oldest first. */
+/* Which rows run next. Decode rows always; then prompts share what is left of the step, oldest
+ * first. */
 #include <string.h>
 
 #include "base/os.h"
@@ -37,7 +38,8 @@ void sched_admit(Engine *e) {
     while (e->queue && e->n_running < e->opt.n_slots) {
         Job *j = e->queue;
         Err err = {0};
-        /* A prompt begins only when all of it fits beside those that run (alone it always does: job_new checked). */
+        /* A prompt begins only when all of it fits beside those that run (alone it always does:
+         * job_new checked). */
         if (e->n_running && pages_for(j->n_tokens + 1) + 1 > pages_obtainable(e)) return;
         e->queue = j->next;
         if (!e->queue) e->queue_end = &e->queue;
@@ -49,8 +51,8 @@ void sched_admit(Engine *e) {
     }
 }
 
-/* Room for n rows of a job. When the pool is dry the youngest other job gives its pages back and starts over later: by P1 its
- * tokens come out the same. */
+/* Room for n rows of a job. When the pool is dry the youngest other job gives its pages back and
+ * starts over later: by P1 its tokens come out the same. */
 static bool reserve(Engine *e, Job *j, uint32_t n) {
     Err err = {0};
     for (;;) {
@@ -62,7 +64,9 @@ static bool reserve(Engine *e, Job *j, uint32_t n) {
             bool planned = false;
             for (uint32_t k = 0; k < e->n_plan; k++) planned |= e->plan[k].job == o;
             if (o->p.on_logits) continue; /* its logits were given out: it cannot start over */
-            if (o != j && !planned && o->order > j->order && (!youngest || o->order > youngest->order)) youngest = o;
+            if (o != j && !planned && o->order > j->order &&
+                (!youngest || o->order > youngest->order))
+                youngest = o;
         }
         if (!youngest) break;
         engine_requeue(e, youngest);
@@ -101,17 +105,26 @@ static void choose(Engine *e, bool prompts, uint32_t *n_rows, uint32_t *n_out) {
     }
 }
 
-static void write_rows(Engine *e, uint32_t i_seq, const Planned *p, uint32_t *row, uint32_t *out, uint32_t *page) {
+static void write_rows(Engine *e, uint32_t i_seq, const Planned *p, uint32_t *row, uint32_t *out,
+                       uint32_t *page) {
     Job *j = p->job;
     StepSeq *seq = &step_seqs(e->step)[i_seq];
     uint32_t slot = j->cache.n_tokens - p->n_rows;
-    *seq = (StepSeq){.first_row = *row, .n_rows = p->n_rows, .first_page = *page, .n_pages = j->cache.n_pages,
+    *seq = (StepSeq){.first_row = *row,
+                     .n_rows = p->n_rows,
+                     .first_page = *page,
+                     .n_pages = j->cache.n_pages,
                      .length_class = j->length_class};
     memcpy(step_pages(e->step) + *page, j->cache.pages, j->cache.n_pages * sizeof(uint32_t));
     *page += j->cache.n_pages;
     for (uint32_t i = 0; i < p->n_rows; i++, slot++, (*row)++) {
-        step_rows(e->step)[*row] = (StepRow){.seq = i_seq, .slot = slot, .pos = {(int32_t)slot}, .lo = 0, .hi = slot + 1,
-                                             .source = j->tokens[slot], .adapter = STEP_NO_ADAPTER};
+        step_rows(e->step)[*row] = (StepRow){.seq = i_seq,
+                                             .slot = slot,
+                                             .pos = {(int32_t)slot},
+                                             .lo = 0,
+                                             .hi = slot + 1,
+                                             .source = j->tokens[slot],
+                                             .adapter = STEP_NO_ADAPTER};
         if (p->n_rows - i <= p->n_out) step_out_rows(e->step)[(*out)++] = *row;
     }
 }
@@ -122,7 +135,8 @@ bool sched_make_step(Engine *e) {
     choose(e, false, &n_rows, &n_out);
     choose(e, true, &n_rows, &n_out);
     if (!e->n_plan) {
-        /* Jobs run but none could get a page: the oldest holds all it can, and the context of the pool is full. */
+        /* Jobs run but none could get a page: the oldest holds all it can, and the context of the
+         * pool is full. */
         Job *j = nth_oldest(e, 0);
         if (j) emit_done(e, j, FINISH_CONTEXT, STR_NONE);
         return false;

@@ -42,7 +42,8 @@ static bool is_plain(Str s) {
            str_find_char(s, '\0', 0) == STR_NPOS;
 }
 
-/* The folder models--OWNER--NAME; owner empty: the only one with that name. *found.p NULL: there is none. */
+/* The folder models--OWNER--NAME; owner empty: the only one with that name. *found.p NULL: there is
+ * none. */
 static bool repo_dir(Str cache, Str owner, Str name, Arena *a, Str *found, Err *err) {
     Str *names;
     size_t n, hits = 0;
@@ -94,7 +95,8 @@ static bool holds_word(Str s, Str word) {
     return false;
 }
 
-/* A snapshot of GGUF files is one file (the first of a split set); one with a config.json is the directory. */
+/* A snapshot of GGUF files is one file (the first of a split set); one with a config.json is the
+ * directory. */
 static bool choose_file(Str dir, Str quant, Arena *a, Str *path, Err *err) {
     Str *names, first = STR_NONE, best = STR_NONE;
     size_t n;

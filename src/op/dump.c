@@ -9,12 +9,23 @@ static const char *const OP_NAMES[OP_COUNT] = {
 #undef OP
 };
 static const char *const ACT_NAMES[ACT_COUNT] = {
-    [ACT_SILU] = "silu", [ACT_GELU] = "gelu", [ACT_GELU_TANH] = "gelu_tanh", [ACT_RELU] = "relu", [ACT_RELU2] = "relu2",
-    [ACT_SIGMOID] = "sigmoid", [ACT_TANH] = "tanh", [ACT_SOFTPLUS] = "softplus", [ACT_EXP] = "exp",
-    [ACT_QUICK_GELU] = "quick_gelu", [ACT_SOFTCAP] = "softcap", [ACT_CLAMP] = "clamp", [ACT_CAP] = "cap",
+    [ACT_SILU] = "silu",
+    [ACT_GELU] = "gelu",
+    [ACT_GELU_TANH] = "gelu_tanh",
+    [ACT_RELU] = "relu",
+    [ACT_RELU2] = "relu2",
+    [ACT_SIGMOID] = "sigmoid",
+    [ACT_TANH] = "tanh",
+    [ACT_SOFTPLUS] = "softplus",
+    [ACT_EXP] = "exp",
+    [ACT_QUICK_GELU] = "quick_gelu",
+    [ACT_SOFTCAP] = "softcap",
+    [ACT_CLAMP] = "clamp",
+    [ACT_CAP] = "cap",
 };
 static const char *const PLANE_TYPE_NAMES[PLANE_TYPE_COUNT] = {
-    [PLANE_F32] = "f32", [PLANE_F16] = "f16", [PLANE_BF16] = "bf16", [PLANE_Q8_0] = "q8_0", [PLANE_Q4_0] = "q4_0",
+    [PLANE_F32] = "f32",   [PLANE_F16] = "f16",   [PLANE_BF16] = "bf16",
+    [PLANE_Q8_0] = "q8_0", [PLANE_Q4_0] = "q4_0",
 };
 static const char SPACE_NAMES[SPACE_COUNT] = {'T', 'R'};
 
@@ -34,11 +45,15 @@ bool planetype_parse(Str name, PlaneType *out) {
 /* q8_0 and q4_0: one f16 scale per token and head, whatever the width (DESIGN.md rule 1). */
 size_t planetype_row_bytes(PlaneType t, uint32_t head_cols) {
     switch (t) {
-    case PLANE_F32: return (size_t)head_cols * 4;
+    case PLANE_F32:
+        return (size_t)head_cols * 4;
     case PLANE_F16:
-    case PLANE_BF16: return (size_t)head_cols * 2;
-    case PLANE_Q8_0: return (size_t)head_cols + 2;
-    default: return (size_t)(head_cols + 1) / 2 + 2;
+    case PLANE_BF16:
+        return (size_t)head_cols * 2;
+    case PLANE_Q8_0:
+        return (size_t)head_cols + 2;
+    default:
+        return (size_t)(head_cols + 1) / 2 + 2;
     }
 }
 
@@ -50,7 +65,8 @@ static void put_val(const Program *p, Val v, Buf *out) {
 }
 
 static void put_plane(const ProgPlane *p, Buf *out) {
-    buf_putf(out, " $%c%d[%ux%u]", p->use == PLANE_KEY ? 'K' : 'V', p->layer, p->heads, p->head_cols);
+    buf_putf(out, " $%c%d[%ux%u]", p->use == PLANE_KEY ? 'K' : 'V', p->layer, p->heads,
+             p->head_cols);
 }
 
 static void put_params(const Program *p, const Op *op, Buf *out) {
@@ -69,15 +85,18 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         if (op->p.norm.group != p->vals[op->out].cols) buf_putf(out, " group=%u", op->p.norm.group);
         if (op->p.norm.w_add != 0) buf_putf(out, " w_add=%.9g", (double)op->p.norm.w_add);
         break;
-    case OP_ROPE_ANGLES: buf_putf(out, " spec=%u", op->p.rope.spec); break;
+    case OP_ROPE_ANGLES:
+        buf_putf(out, " spec=%u", op->p.rope.spec);
+        break;
     case OP_ROPE:
         buf_putf(out, " heads=%ux%u", op->p.rope.n_heads, op->p.rope.head_dim);
         if (op->p.rope.offset) buf_putf(out, " offset=%u", op->p.rope.offset);
         if (op->p.rope.interleaved) buf_put(out, STR(" interleaved"));
         break;
     case OP_ATTN:
-        buf_putf(out, " heads=%u/%u dim=%u/%u scale=%.9g", op->p.attn.n_heads, op->p.attn.n_kv_heads, op->p.attn.head_dim,
-                 op->p.attn.v_dim, (double)op->p.attn.scale);
+        buf_putf(out, " heads=%u/%u dim=%u/%u scale=%.9g", op->p.attn.n_heads,
+                 op->p.attn.n_kv_heads, op->p.attn.head_dim, op->p.attn.v_dim,
+                 (double)op->p.attn.scale);
         if (op->p.attn.window) buf_putf(out, " window=%u", op->p.attn.window);
         if (op->p.attn.softcap != 0) buf_putf(out, " softcap=%.9g", (double)op->p.attn.softcap);
         break;
@@ -87,18 +106,22 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         if (op->p.act.param != 0) buf_putf(out, " %.9g", (double)op->p.act.param);
         break;
     case OP_ROUTE:
-        buf_putf(out, " %s %u of %u", op->p.route.fn == ROUTE_SIGMOID ? "sigmoid" : "softmax", op->p.route.k,
-                 op->p.route.n_experts);
-        if (op->p.route.n_groups > 1) buf_putf(out, " groups=%u/%u", op->p.route.k_groups, op->p.route.n_groups);
+        buf_putf(out, " %s %u of %u", op->p.route.fn == ROUTE_SIGMOID ? "sigmoid" : "softmax",
+                 op->p.route.k, op->p.route.n_experts);
+        if (op->p.route.n_groups > 1)
+            buf_putf(out, " groups=%u/%u", op->p.route.k_groups, op->p.route.n_groups);
         break;
-    case OP_EXPERTS: buf_putf(out, " %u of %u", op->p.experts.k, op->p.experts.n_experts); break;
-    default: break;
+    case OP_EXPERTS:
+        buf_putf(out, " %u of %u", op->p.experts.k, op->p.experts.n_experts);
+        break;
+    default:
+        break;
     }
 }
 
 void program_dump(const Program *p, Buf *out) {
-    buf_putf(out, "program %s: %u ops, %u values, %u weights, %u planes\n", p->name, p->n_ops, p->n_vals, p->n_weights,
-             p->n_planes);
+    buf_putf(out, "program %s: %u ops, %u values, %u weights, %u planes\n", p->name, p->n_ops,
+             p->n_vals, p->n_weights, p->n_planes);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const Op *op = &p->ops[i];
         size_t line = out->n;

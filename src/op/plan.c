@@ -20,11 +20,13 @@ typedef struct Slab {
 static uint32_t slab_take(Slab *s, uint32_t cols) {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < s->n_gaps; i++)
-        if (s->gaps[i].cols >= cols && (best == UINT32_MAX || s->gaps[i].cols < s->gaps[best].cols)) best = i;
+        if (s->gaps[i].cols >= cols && (best == UINT32_MAX || s->gaps[i].cols < s->gaps[best].cols))
+            best = i;
     if (best == UINT32_MAX) {
         uint32_t at = s->end;
         /* A gap that touches the end grows instead. */
-        if (s->n_gaps && s->gaps[s->n_gaps - 1].at + s->gaps[s->n_gaps - 1].cols == s->end) at = s->gaps[--s->n_gaps].at;
+        if (s->n_gaps && s->gaps[s->n_gaps - 1].at + s->gaps[s->n_gaps - 1].cols == s->end)
+            at = s->gaps[--s->n_gaps].at;
         s->end = at + cols;
         return at;
     }
@@ -71,19 +73,23 @@ static void lives_find(const Program *p, Life *life) {
             if (op->in[k] != VAL_NONE) life[p->vals[op->in[k]].base].last = i;
         if (op->out != VAL_NONE) life[op->out] = (Life){i, i};
     }
-    for (uint32_t i = 0; i < p->n_outputs; i++) life[p->vals[p->outputs[i].val].base].last = p->n_ops;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        life[p->vals[p->outputs[i].val].base].last = p->n_ops;
 }
 
-/* The operand whose place the op's result may take: a whole value of the same width and space that dies here. */
+/* The operand whose place the op's result may take: a whole value of the same width and space that
+ * dies here. */
 static Val overwritten(const Program *p, const Life *life, uint32_t i) {
     const Op *op = &p->ops[i];
     if (!may_overwrite(op->code)) return VAL_NONE;
     for (int k = 0; k < 2; k++) {
         Val v = op->in[k];
         if (v == VAL_NONE || p->vals[v].base != v || life[v].last != i) continue;
-        Val other = op->in[1 - k]; /* a narrower view of the same value would be read after it was written over */
+        /* a narrower view of the same value would be read after it was written over */
+        Val other = op->in[1 - k];
         if (other != VAL_NONE && other != v && p->vals[other].base == v) continue;
-        if (p->vals[v].cols == p->vals[op->out].cols && p->vals[v].space == p->vals[op->out].space) return v;
+        if (p->vals[v].cols == p->vals[op->out].cols && p->vals[v].space == p->vals[op->out].space)
+            return v;
     }
     return VAL_NONE;
 }
@@ -93,7 +99,8 @@ bool plan_make(const Program *p, Arena *a, Plan *out, Err *err) {
     Life *life = arena_array(a, Life, p->n_vals);
     Slab slab[SPACE_COUNT] = {0};
     bool ok = offset && life;
-    for (int s = 0; s < SPACE_COUNT && ok; s++) ok = (slab[s].gaps = arena_array(a, Gap, p->n_vals + 1)) != NULL;
+    for (int s = 0; s < SPACE_COUNT && ok; s++)
+        ok = (slab[s].gaps = arena_array(a, Gap, p->n_vals + 1)) != NULL;
     if (!ok) return err_nomem(err, "scratch plan");
     lives_find(p, life);
     for (uint32_t i = 0; i < p->n_ops; i++) {
@@ -102,17 +109,20 @@ bool plan_make(const Program *p, Arena *a, Plan *out, Err *err) {
         if (op->out != VAL_NONE) {
             const ProgVal *v = &p->vals[op->out];
             over = overwritten(p, life, i);
-            offset[op->out] = over != VAL_NONE ? offset[over] : slab_take(&slab[v->space], plan_stride(v->cols));
+            offset[op->out] =
+                over != VAL_NONE ? offset[over] : slab_take(&slab[v->space], plan_stride(v->cols));
         }
         for (int k = 0; k < 2; k++) {
             if (op->in[k] == VAL_NONE) continue;
             Val base = p->vals[op->in[k]].base;
-            if (base == over || life[base].last != i || (k == 1 && op->in[0] != VAL_NONE && p->vals[op->in[0]].base == base))
+            if (base == over || life[base].last != i ||
+                (k == 1 && op->in[0] != VAL_NONE && p->vals[op->in[0]].base == base))
                 continue;
             slab_give(&slab[p->vals[base].space], offset[base], plan_stride(p->vals[base].cols));
         }
         if (op->out != VAL_NONE && life[op->out].last == i && life[op->out].first == i)
-            slab_give(&slab[p->vals[op->out].space], offset[op->out], plan_stride(p->vals[op->out].cols));
+            slab_give(&slab[p->vals[op->out].space], offset[op->out],
+                      plan_stride(p->vals[op->out].cols));
     }
     for (Val v = 0; v < p->n_vals; v++) offset[v] = offset[p->vals[v].base];
     out->col_offset = offset;

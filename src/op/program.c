@@ -5,7 +5,8 @@
 
 enum { MAX_OPS = 1 << 20, MAX_COLS = 1 << 24, NAME_MAX_BYTES = 96 };
 
-/* Arrays grow by doubling inside the arena: what the smaller copies leave behind is a few hundred KiB at most. */
+/* Arrays grow by doubling inside the arena: what the smaller copies leave behind is a few hundred
+ * KiB at most. */
 typedef struct List {
     void *p;
     uint32_t n, cap;
@@ -50,8 +51,8 @@ ProgBuilder *prog_begin(Arena *a, const char *name) {
 
 static Val fail(ProgBuilder *b, OpCode code, const char *what, uint32_t got, uint32_t want) {
     if (!b->err.kind)
-        err_set(&b->err, ERR_INTERNAL, "program %s, op %u (%s): %s is %u, %u fits", b->name, b->ops.n, opcode_name(code),
-                what, got, want);
+        err_set(&b->err, ERR_INTERNAL, "program %s, op %u (%s): %s is %u, %u fits", b->name,
+                b->ops.n, opcode_name(code), what, got, want);
     return VAL_NONE;
 }
 
@@ -69,11 +70,16 @@ static Val val_new(ProgBuilder *b, Space space, uint32_t cols) {
 static Op *op_new(ProgBuilder *b, OpCode code, Val x, Val y) {
     Op *op = list_add(b, &b->ops, sizeof *op);
     if (!op) return NULL;
-    *op = (Op){.code = code, .out = VAL_NONE, .in = {x, y}, .w = {W_NONE, W_NONE}, .plane = {PLANE_NONE, PLANE_NONE}};
+    *op = (Op){.code = code,
+               .out = VAL_NONE,
+               .in = {x, y},
+               .w = {W_NONE, W_NONE},
+               .plane = {PLANE_NONE, PLANE_NONE}};
     return op;
 }
 
-WeightId prog_weight(ProgBuilder *b, WeightKind kind, uint32_t n, uint32_t k, int32_t source, const char *name) {
+WeightId prog_weight(ProgBuilder *b, WeightKind kind, uint32_t n, uint32_t k, int32_t source,
+                     const char *name) {
     for (uint32_t i = 0; i < b->weights.n; i++) {
         const ProgWeight *w = &WEIGHTS(b)[i];
         if (w->source == source && w->kind == kind) return (WeightId)i;
@@ -93,13 +99,16 @@ PlaneId prog_plane(ProgBuilder *b, ProgPlane plane) {
 
 /* Field by field: padding bytes of two equal specs may differ. */
 static bool rope_same(const RopeSpec *x, const RopeSpec *y) {
-    return x->kind == y->kind && x->rot_dim == y->rot_dim && x->freq_dim == y->freq_dim && x->theta == y->theta &&
-           x->factor == y->factor && x->orig_context == y->orig_context && x->attn_factor == y->attn_factor &&
-           x->beta_fast == y->beta_fast && x->beta_slow == y->beta_slow && x->mscale == y->mscale &&
+    return x->kind == y->kind && x->rot_dim == y->rot_dim && x->freq_dim == y->freq_dim &&
+           x->theta == y->theta && x->factor == y->factor && x->orig_context == y->orig_context &&
+           x->attn_factor == y->attn_factor && x->beta_fast == y->beta_fast &&
+           x->beta_slow == y->beta_slow && x->mscale == y->mscale &&
            x->mscale_all_dim == y->mscale_all_dim && x->truncate == y->truncate &&
            x->low_freq_factor == y->low_freq_factor && x->high_freq_factor == y->high_freq_factor &&
-           x->short_factor == y->short_factor && x->long_factor == y->long_factor && x->max_context == y->max_context &&
-           memcmp(x->sections, y->sections, sizeof x->sections) == 0 && x->sections_interleaved == y->sections_interleaved;
+           x->short_factor == y->short_factor && x->long_factor == y->long_factor &&
+           x->max_context == y->max_context &&
+           memcmp(x->sections, y->sections, sizeof x->sections) == 0 &&
+           x->sections_interleaved == y->sections_interleaved;
 }
 
 uint32_t prog_rope_spec(ProgBuilder *b, RopeSpec spec) {
@@ -117,7 +126,8 @@ uint32_t prog_rope_spec(ProgBuilder *b, RopeSpec spec) {
 Val prog_view(ProgBuilder *b, Val x, uint32_t col0, uint32_t cols) {
     if (bad(b, x)) return VAL_NONE;
     ProgVal of = VALS(b)[x];
-    if (cols == 0 || col0 > of.cols || cols > of.cols - col0) return fail(b, OP_COUNT, "view's end", col0 + cols, of.cols);
+    if (cols == 0 || col0 > of.cols || cols > of.cols - col0)
+        return fail(b, OP_COUNT, "view's end", col0 + cols, of.cols);
     if (col0 == 0 && cols == of.cols) return x;
     Val id = val_new(b, of.space, cols);
     if (id == VAL_NONE) return id;
@@ -206,7 +216,8 @@ Val prog_rms_norm(ProgBuilder *b, Val x, WeightId w, uint32_t group, float eps, 
     return norm(b, OP_RMS_NORM, x, w, W_NONE, (OpNorm){eps, w_add, group});
 }
 
-Val prog_layer_norm(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t group, float eps, float w_add) {
+Val prog_layer_norm(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t group, float eps,
+                    float w_add) {
     return norm(b, OP_LAYER_NORM, x, w, bias, (OpNorm){eps, w_add, group});
 }
 
@@ -221,13 +232,16 @@ Val prog_rope_angles(ProgBuilder *b, uint32_t spec) {
     return prog_probe(b, out, "rope.%u", spec);
 }
 
-Val prog_rope(ProgBuilder *b, Val x, uint32_t spec, uint32_t n_heads, uint32_t head_dim, uint32_t offset, bool interleaved) {
+Val prog_rope(ProgBuilder *b, Val x, uint32_t spec, uint32_t n_heads, uint32_t head_dim,
+              uint32_t offset, bool interleaved) {
     Val angles = prog_rope_angles(b, spec);
     if (bad(b, x) || bad(b, angles)) return VAL_NONE;
     const ProgVal in = VALS(b)[x];
     uint32_t rot = VALS(b)[angles].cols;
-    if (in.cols != n_heads * head_dim) return fail(b, OP_ROPE, "width", in.cols, n_heads * head_dim);
-    if (offset > head_dim || rot > head_dim - offset) return fail(b, OP_ROPE, "rotated width", rot, head_dim - offset);
+    if (in.cols != n_heads * head_dim)
+        return fail(b, OP_ROPE, "width", in.cols, n_heads * head_dim);
+    if (offset > head_dim || rot > head_dim - offset)
+        return fail(b, OP_ROPE, "rotated width", rot, head_dim - offset);
     Val out = val_new(b, in.space, in.cols);
     Op *op = op_new(b, OP_ROPE, x, angles);
     if (!op) return VAL_NONE;
@@ -250,11 +264,15 @@ void prog_kv_write(ProgBuilder *b, Val x, PlaneId plane) {
 Val prog_attn(ProgBuilder *b, Val q, PlaneId k, PlaneId v, WeightId sinks, OpAttn p) {
     if (bad(b, q)) return VAL_NONE;
     const ProgVal in = VALS(b)[q];
-    if (in.cols != p.n_heads * p.head_dim) return fail(b, OP_ATTN, "width", in.cols, p.n_heads * p.head_dim);
-    if (p.n_kv_heads == 0 || p.n_heads % p.n_kv_heads) return fail(b, OP_ATTN, "kv heads", p.n_kv_heads, p.n_heads);
+    if (in.cols != p.n_heads * p.head_dim)
+        return fail(b, OP_ATTN, "width", in.cols, p.n_heads * p.head_dim);
+    if (p.n_kv_heads == 0 || p.n_heads % p.n_kv_heads)
+        return fail(b, OP_ATTN, "kv heads", p.n_kv_heads, p.n_heads);
     const ProgPlane *kp = &PLANES(b)[k], *vp = &PLANES(b)[v];
-    if (kp->heads != p.n_kv_heads || kp->head_cols != p.head_dim) return fail(b, OP_ATTN, "k width", kp->head_cols, p.head_dim);
-    if (vp->heads != p.n_kv_heads || vp->head_cols != p.v_dim) return fail(b, OP_ATTN, "v width", vp->head_cols, p.v_dim);
+    if (kp->heads != p.n_kv_heads || kp->head_cols != p.head_dim)
+        return fail(b, OP_ATTN, "k width", kp->head_cols, p.head_dim);
+    if (vp->heads != p.n_kv_heads || vp->head_cols != p.v_dim)
+        return fail(b, OP_ATTN, "v width", vp->head_cols, p.v_dim);
     if (!weight_fits(b, OP_ATTN, sinks, 1, p.n_heads)) return VAL_NONE;
     Val out = val_new(b, in.space, p.n_heads * p.v_dim);
     Op *op = op_new(b, OP_ATTN, q, VAL_NONE);
@@ -267,13 +285,15 @@ Val prog_attn(ProgBuilder *b, Val q, PlaneId k, PlaneId v, WeightId sinks, OpAtt
     return out;
 }
 
-/* Elementwise ops of one or two operands of equal width (b_cols_one: the second may be one column). */
+/* Elementwise ops of one or two operands of equal width (b_cols_one: the second may be one
+ * column). */
 static Op *elementwise(ProgBuilder *b, OpCode code, Val x, Val y, bool b_cols_one) {
     if (bad(b, x) || (y != VAL_NONE && bad(b, y))) return NULL;
     const ProgVal in = VALS(b)[x];
     if (y != VAL_NONE) {
         const ProgVal other = VALS(b)[y];
-        if (other.cols != in.cols && !(b_cols_one && other.cols == 1)) return fail(b, code, "width", other.cols, in.cols), NULL;
+        if (other.cols != in.cols && !(b_cols_one && other.cols == 1))
+            return fail(b, code, "width", other.cols, in.cols), NULL;
         if (other.space != in.space) return fail(b, code, "row space", other.space, in.space), NULL;
     }
     Val out = val_new(b, in.space, in.cols);
@@ -343,9 +363,12 @@ enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 };
 Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p) {
     if (bad(b, logits)) return VAL_NONE;
     const ProgVal in = VALS(b)[logits];
-    if (in.cols != p.n_experts || in.cols > ROUTE_MAX_EXPERTS) return fail(b, OP_ROUTE, "experts", in.cols, p.n_experts);
-    if (p.k < 1 || p.k > p.n_experts || p.k > ROUTE_MAX_K) return fail(b, OP_ROUTE, "chosen experts", p.k, p.n_experts);
-    if (p.n_groups && p.n_experts % p.n_groups) return fail(b, OP_ROUTE, "groups", p.n_groups, p.n_experts);
+    if (in.cols != p.n_experts || in.cols > ROUTE_MAX_EXPERTS)
+        return fail(b, OP_ROUTE, "experts", in.cols, p.n_experts);
+    if (p.k < 1 || p.k > p.n_experts || p.k > ROUTE_MAX_K)
+        return fail(b, OP_ROUTE, "chosen experts", p.k, p.n_experts);
+    if (p.n_groups && p.n_experts % p.n_groups)
+        return fail(b, OP_ROUTE, "groups", p.n_groups, p.n_experts);
     if (!weight_fits(b, OP_ROUTE, bias, 1, p.n_experts)) return VAL_NONE;
     Val out = val_new(b, in.space, 2 * p.k);
     Op *op = op_new(b, OP_ROUTE, logits, VAL_NONE);
@@ -356,11 +379,13 @@ Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p) {
     return out;
 }
 
-Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts, uint32_t n) {
+Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts,
+                 uint32_t n) {
     if (bad(b, x) || bad(b, routes)) return VAL_NONE;
     const ProgVal in = VALS(b)[x];
     uint32_t k = VALS(b)[routes].cols / 2, cols = w == W_NONE ? 0 : WEIGHTS(b)[w].k;
-    if (!weight_fits(b, OP_EXPERTS, w, n_experts * n, cols) || !weight_fits(b, OP_EXPERTS, bias, 1, n_experts * n))
+    if (!weight_fits(b, OP_EXPERTS, w, n_experts * n, cols) ||
+        !weight_fits(b, OP_EXPERTS, bias, 1, n_experts * n))
         return VAL_NONE;
     if (in.cols != cols && in.cols != k * cols) return fail(b, OP_EXPERTS, "width", in.cols, cols);
     Val out = val_new(b, in.space, k * n);
@@ -395,12 +420,18 @@ bool prog_finish(ProgBuilder *b, const Program **out, Err *err) {
     if (!p) return err_nomem(err, "program");
     *p = (Program){
         .name = b->name,
-        .ops = b->ops.p, .n_ops = b->ops.n,
-        .vals = b->vals.p, .n_vals = b->vals.n,
-        .weights = b->weights.p, .n_weights = b->weights.n,
-        .planes = b->planes.p, .n_planes = b->planes.n,
-        .ropes = b->ropes.p, .n_ropes = b->ropes.n,
-        .outputs = b->outputs.p, .n_outputs = b->outputs.n,
+        .ops = b->ops.p,
+        .n_ops = b->ops.n,
+        .vals = b->vals.p,
+        .n_vals = b->vals.n,
+        .weights = b->weights.p,
+        .n_weights = b->weights.n,
+        .planes = b->planes.p,
+        .n_planes = b->planes.n,
+        .ropes = b->ropes.p,
+        .n_ropes = b->ropes.n,
+        .outputs = b->outputs.p,
+        .n_outputs = b->outputs.n,
     };
     *out = p;
     return true;

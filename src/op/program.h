@@ -1,15 +1,18 @@
-/* program.h: a forward pass as a flat list of operations, recorded once at load (DESIGN.md section 4).
+/* program.h: a forward pass as a flat list of operations, recorded once at load (DESIGN.md section
+ * 4).
  *
- * Values are activations [rows of a space, cols], float32. A view is a column range of another value. Each op makes new
- * values; program_plan() (plan.h) then gives every value its place in one scratch block.
+ * Values are activations [rows of a space, cols], float32. A view is a column range of another
+ * value. Each op makes new values; program_plan() (plan.h) then gives every value its place in one
+ * scratch block.
  *
  *     Val x = prog_embed(b, w_embed, 1.0f);
  *     Val h = prog_rms_norm(b, x, w_norm, ...);
  *     Val qkv = prog_linear(b, h, w_qkv, W_NONE);
  *     Val q = prog_view(b, qkv, 0, n_heads * head_dim);
  *
- * Builder errors (shapes that do not fit) are sticky and carry the op's number and probe name: prog_finish() reports the
- * first. Ownership: everything lives in the builder's arena; the finished Program is immutable and shared by threads. */
+ * Builder errors (shapes that do not fit) are sticky and carry the op's number and probe name:
+ * prog_finish() reports the first. Ownership: everything lives in the builder's arena; the finished
+ * Program is immutable and shared by threads. */
 #ifndef MLXCEL_OP_PROGRAM_H
 #define MLXCEL_OP_PROGRAM_H
 
@@ -32,44 +35,77 @@ typedef enum OpCode {
     OP_COUNT
 } OpCode;
 
-/* Row spaces: T rows of the step, R rows whose logits are wanted. S, M and derived spaces join with their users. */
+/* Row spaces: T rows of the step, R rows whose logits are wanted. S, M and derived spaces join with
+ * their users. */
 typedef enum Space { SPACE_T, SPACE_R, SPACE_COUNT } Space;
 
 typedef enum Act {
-    ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_RELU, ACT_RELU2, ACT_SIGMOID, ACT_TANH, ACT_SOFTPLUS, ACT_EXP, ACT_QUICK_GELU,
-    ACT_SOFTCAP, ACT_CLAMP, ACT_CAP, ACT_COUNT
+    ACT_SILU,
+    ACT_GELU,
+    ACT_GELU_TANH,
+    ACT_RELU,
+    ACT_RELU2,
+    ACT_SIGMOID,
+    ACT_TANH,
+    ACT_SOFTPLUS,
+    ACT_EXP,
+    ACT_QUICK_GELU,
+    ACT_SOFTCAP,
+    ACT_CLAMP,
+    ACT_CAP,
+    ACT_COUNT
 } Act;
 
 typedef struct ProgVal {
     Space space;
     uint32_t cols;
-    Val base;        /* itself, or the value it is a view of (views of views are resolved) */
-    uint32_t col0;   /* first column in base */
+    Val base;         /* itself, or the value it is a view of (views of views are resolved) */
+    uint32_t col0;    /* first column in base */
     const char *name; /* probe, or NULL */
 } ProgVal;
 
-typedef enum WeightKind { WEIGHT_MATRIX, WEIGHT_TABLE, WEIGHT_VECTOR } WeightKind; /* linear, looked up by row, f32 vector */
+/* linear, looked up by row, f32 vector */
+typedef enum WeightKind { WEIGHT_MATRIX, WEIGHT_TABLE, WEIGHT_VECTOR } WeightKind;
 
 typedef struct ProgWeight {
     WeightKind kind;
     uint32_t n, k;    /* MATRIX, TABLE: [n rows, k columns]; VECTOR: k entries, n = 1 */
     const char *name; /* role, for listings and errors */
-    int32_t source;   /* the loader's number for it (arch/weights.h); two weights may share one source (tied) */
+    /* the loader's number for it (arch/weights.h); two weights may share one source (tied) */
+    int32_t source;
 } ProgWeight;
 
 typedef enum PlaneUse { PLANE_KEY, PLANE_VALUE } PlaneUse;
-typedef enum PlaneType { PLANE_F32, PLANE_F16, PLANE_BF16, PLANE_Q8_0, PLANE_Q4_0, PLANE_TYPE_COUNT } PlaneType;
+typedef enum PlaneType {
+    PLANE_F32,
+    PLANE_F16,
+    PLANE_BF16,
+    PLANE_Q8_0,
+    PLANE_Q4_0,
+    PLANE_TYPE_COUNT
+} PlaneType;
 
 typedef struct ProgPlane {
     int layer;
     uint32_t heads, head_cols; /* columns = heads * head_cols */
-    PlaneUse use;              /* keys are dotted with queries, values are summed: backends lay them out apart */
-    uint32_t window;           /* keys further back than this are never read again; 0 = all are kept */
+    /* keys are dotted with queries, values are summed: backends lay them out apart */
+    PlaneUse use;
+    /* keys further back than this are never read again; 0 = all are kept */
+    uint32_t window;
 } ProgPlane;
 
-typedef struct OpNorm { float eps, w_add; uint32_t group; } OpNorm;
-typedef struct OpRope { uint32_t spec, n_heads, head_dim, offset; bool interleaved; } OpRope;
-typedef struct OpAttn { uint32_t n_heads, n_kv_heads, head_dim, v_dim, window; float scale, softcap; } OpAttn;
+typedef struct OpNorm {
+    float eps, w_add;
+    uint32_t group;
+} OpNorm;
+typedef struct OpRope {
+    uint32_t spec, n_heads, head_dim, offset;
+    bool interleaved;
+} OpRope;
+typedef struct OpAttn {
+    uint32_t n_heads, n_kv_heads, head_dim, v_dim, window;
+    float scale, softcap;
+} OpAttn;
 
 typedef enum RouteFn { ROUTE_SOFTMAX, ROUTE_SIGMOID } RouteFn;
 typedef struct OpRoute {
@@ -78,24 +114,33 @@ typedef struct OpRoute {
     uint32_t n_experts, k, n_groups, k_groups, group_top;
     float scale;
 } OpRoute;
-typedef struct OpExperts { uint32_t n_experts, k, n; } OpExperts; /* n: outputs of one expert */
+typedef struct OpExperts {
+    uint32_t n_experts, k, n;
+} OpExperts; /* n: outputs of one expert */
 
 typedef struct Op {
     OpCode code;
-    Val out;            /* VAL_NONE for KV_WRITE */
+    Val out; /* VAL_NONE for KV_WRITE */
     Val in[2];
     WeightId w[2];
     PlaneId plane[2];
     union {
-        float scale;               /* EMBED ADD SCALE */
-        struct { float scale, offset; } affine; /* SCALE: scale is the one above */
-        struct { bool precise; } linear; /* LINEAR */
-        OpNorm norm;               /* RMS_NORM LAYER_NORM */
-        OpRope rope;               /* ROPE_ANGLES (spec) ROPE */
-        OpAttn attn;               /* ATTN */
-        struct { Act fn; float param; } act; /* ACT GLU */
-        OpRoute route;             /* ROUTE */
-        OpExperts experts;         /* EXPERTS EXPERT_SUM */
+        float scale; /* EMBED ADD SCALE */
+        struct {
+            float scale, offset;
+        } affine; /* SCALE: scale is the one above */
+        struct {
+            bool precise;
+        } linear;    /* LINEAR */
+        OpNorm norm; /* RMS_NORM LAYER_NORM */
+        OpRope rope; /* ROPE_ANGLES (spec) ROPE */
+        OpAttn attn; /* ATTN */
+        struct {
+            Act fn;
+            float param;
+        } act;             /* ACT GLU */
+        OpRoute route;     /* ROUTE */
+        OpExperts experts; /* EXPERTS EXPERT_SUM */
     } p;
 } Op;
 
@@ -106,12 +151,18 @@ typedef struct ProgOutput {
 
 typedef struct Program {
     const char *name; /* "text" */
-    const Op *ops;            uint32_t n_ops;
-    const ProgVal *vals;      uint32_t n_vals;
-    const ProgWeight *weights; uint32_t n_weights;
-    const ProgPlane *planes;  uint32_t n_planes;
-    const RopeSpec *ropes;    uint32_t n_ropes;
-    const ProgOutput *outputs; uint32_t n_outputs;
+    const Op *ops;
+    uint32_t n_ops;
+    const ProgVal *vals;
+    uint32_t n_vals;
+    const ProgWeight *weights;
+    uint32_t n_weights;
+    const ProgPlane *planes;
+    uint32_t n_planes;
+    const RopeSpec *ropes;
+    uint32_t n_ropes;
+    const ProgOutput *outputs;
+    uint32_t n_outputs;
 } Program;
 
 typedef struct ProgBuilder ProgBuilder;
@@ -119,21 +170,27 @@ typedef struct ProgBuilder ProgBuilder;
 ProgBuilder *prog_begin(Arena *a, const char *name); /* NULL: no memory */
 bool prog_finish(ProgBuilder *b, const Program **out, Err *err) MUST_CHECK;
 
-WeightId prog_weight(ProgBuilder *b, WeightKind kind, uint32_t n, uint32_t k, int32_t source, const char *name);
+WeightId prog_weight(ProgBuilder *b, WeightKind kind, uint32_t n, uint32_t k, int32_t source,
+                     const char *name);
 PlaneId prog_plane(ProgBuilder *b, ProgPlane plane);
 uint32_t prog_rope_spec(ProgBuilder *b, RopeSpec spec); /* equal specs share a number */
 
 Val prog_view(ProgBuilder *b, Val x, uint32_t col0, uint32_t cols);
-Val prog_probe(ProgBuilder *b, Val x, const char *fmt, ...) PRINTF_LIKE(3, 4); /* names x, returns it */
+/* names x, returns it */
+Val prog_probe(ProgBuilder *b, Val x, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void prog_output(ProgBuilder *b, Val x, const char *name);
 
 Val prog_embed(ProgBuilder *b, WeightId table, float scale);
 Val prog_linear(ProgBuilder *b, Val x, WeightId w, WeightId bias);
-Val prog_linear_precise(ProgBuilder *b, Val x, WeightId w, WeightId bias); /* op.def says what for */
-Val prog_rms_norm(ProgBuilder *b, Val x, WeightId w, uint32_t group, float eps, float w_add); /* group 0: whole row */
-Val prog_layer_norm(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t group, float eps, float w_add);
+/* op.def says what for */
+Val prog_linear_precise(ProgBuilder *b, Val x, WeightId w, WeightId bias);
+/* group 0: whole row */
+Val prog_rms_norm(ProgBuilder *b, Val x, WeightId w, uint32_t group, float eps, float w_add);
+Val prog_layer_norm(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t group, float eps,
+                    float w_add);
 Val prog_rope_angles(ProgBuilder *b, uint32_t spec); /* recorded once per spec */
-Val prog_rope(ProgBuilder *b, Val x, uint32_t spec, uint32_t n_heads, uint32_t head_dim, uint32_t offset, bool interleaved);
+Val prog_rope(ProgBuilder *b, Val x, uint32_t spec, uint32_t n_heads, uint32_t head_dim,
+              uint32_t offset, bool interleaved);
 void prog_kv_write(ProgBuilder *b, Val x, PlaneId plane);
 Val prog_attn(ProgBuilder *b, Val q, PlaneId k, PlaneId v, WeightId sinks, OpAttn p);
 Val prog_add(ProgBuilder *b, Val a, Val c, float scale);
@@ -146,14 +203,16 @@ Val prog_select(ProgBuilder *b, Val x);
 
 Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p);
 /* w: n_experts matrices of n rows each, stacked; bias: n_experts * n entries. */
-Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts, uint32_t n);
+Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts,
+                 uint32_t n);
 Val prog_expert_sum(ProgBuilder *b, Val x, Val routes);
 
 const char *opcode_name(OpCode code);
 const char *act_name(Act fn);
 const char *planetype_name(PlaneType t);
 bool planetype_parse(Str name, PlaneType *out);
-size_t planetype_row_bytes(PlaneType t, uint32_t head_cols); /* one token, one head, scales included */
+/* one token, one head, scales included */
+size_t planetype_row_bytes(PlaneType t, uint32_t head_cols);
 void program_dump(const Program *p, Buf *out); /* the listing of inspect --program */
 
 #endif

@@ -1,4 +1,5 @@
-/* The builder refuses what does not fit, the plan never lets two living values overlap, the listing says what was recorded. */
+/* The builder refuses what does not fit, the plan never lets two living values overlap, the listing
+ * says what was recorded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,11 +75,13 @@ static const Program *random_program(Arena *a, uint32_t seed) {
     uint32_t width[N_OPS], n = 1, draw = 0;
     vals[0] = prog_embed(b, prog_weight(b, WEIGHT_TABLE, 10, width[0] = 32, 0, "embed"), 1);
     while (n < N_OPS) {
-        uint32_t i = n - 1 - rng_u32(seed, 0, draw++, 0) % (n < 8 ? n : 8), kind = rng_u32(seed, 0, draw++, 0) % 4;
+        uint32_t i = n - 1 - rng_u32(seed, 0, draw++, 0) % (n < 8 ? n : 8),
+                 kind = rng_u32(seed, 0, draw++, 0) % 4;
         width[n] = width[i];
         if (kind == 0) {
             width[n] = 1 + rng_u32(seed, 0, draw++, 0) % 70;
-            vals[n] = prog_linear(b, vals[i], matrix(b, width[n], width[i], (int32_t)(seed * N_OPS + n)), W_NONE);
+            vals[n] = prog_linear(
+                b, vals[i], matrix(b, width[n], width[i], (int32_t)(seed * N_OPS + n)), W_NONE);
         } else if (kind == 1) {
             vals[n] = prog_add(b, vals[i], vals[i], 2);
         } else if (kind == 2) {
@@ -94,7 +97,8 @@ static const Program *random_program(Arena *a, uint32_t seed) {
     return p;
 }
 
-/* Plays the program on a map of who owns each column, and checks that every operand still owns its own when it is read. */
+/* Plays the program on a map of who owns each column, and checks that every operand still owns its
+ * own when it is read. */
 static void check_plan(const Program *p, const Plan *plan) {
     static Val owner[1 << 16];
     assert_true(plan->slab_cols[SPACE_T] < 1 << 16);
@@ -104,13 +108,16 @@ static void check_plan(const Program *p, const Plan *plan) {
         for (int k = 0; k < 2; k++) {
             if (op->in[k] == VAL_NONE) continue;
             const ProgVal *v = &p->vals[op->in[k]];
-            for (uint32_t c = 0; c < v->cols; c++) assert_int_equal(owner[plan->col_offset[v->base] + v->col0 + c], v->base);
+            for (uint32_t c = 0; c < v->cols; c++)
+                assert_int_equal(owner[plan->col_offset[v->base] + v->col0 + c], v->base);
         }
-        for (uint32_t c = 0; c < p->vals[op->out].cols; c++) owner[plan->col_offset[op->out] + c] = op->out;
+        for (uint32_t c = 0; c < p->vals[op->out].cols; c++)
+            owner[plan->col_offset[op->out] + c] = op->out;
     }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         const ProgVal *v = &p->vals[p->outputs[i].val];
-        for (uint32_t c = 0; c < v->cols; c++) assert_int_equal(owner[plan->col_offset[v->base] + c], v->base);
+        for (uint32_t c = 0; c < v->cols; c++)
+            assert_int_equal(owner[plan->col_offset[v->base] + c], v->base);
     }
 }
 
@@ -137,8 +144,10 @@ static void the_listing_names_everything(void **state) {
     Buf text = {0};
     const Program *p;
     ProgBuilder *b = prog_begin(&a, "text");
-    Val x = prog_probe(b, prog_embed(b, prog_weight(b, WEIGHT_TABLE, 10, 8, 0, "tok.weight"), 2), "embed");
-    prog_output(b, prog_linear_precise(b, prog_select(b, x), matrix(b, 10, 8, 1), W_NONE), "logits");
+    Val x = prog_probe(b, prog_embed(b, prog_weight(b, WEIGHT_TABLE, 10, 8, 0, "tok.weight"), 2),
+                       "embed");
+    prog_output(b, prog_linear_precise(b, prog_select(b, x), matrix(b, 10, 8, 1), W_NONE),
+                "logits");
     assert_true(prog_finish(b, &p, &err));
     program_dump(p, &text);
     const char *z = buf_cstr(&text);
@@ -152,8 +161,10 @@ static void the_listing_names_everything(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(misfits_are_reported_once),   cmocka_unit_test(views_stay_inside),
-        cmocka_unit_test(shared_things_are_recorded_once), cmocka_unit_test(living_values_never_overlap),
+        cmocka_unit_test(misfits_are_reported_once),
+        cmocka_unit_test(views_stay_inside),
+        cmocka_unit_test(shared_things_are_recorded_once),
+        cmocka_unit_test(living_values_never_overlap),
         cmocka_unit_test(the_listing_names_everything),
     };
     return cmocka_run_group_tests_name("program", tests, NULL, NULL);

@@ -2,24 +2,30 @@
 
 #include <math.h>
 
-/* theta^(-2i/d), computed as the references do: the power in f32 precision of the exponent, the result rounded to f32. */
+/* theta^(-2i/d), computed as the references do: the power in f32 precision of the exponent, the
+ * result rounded to f32. */
 static void plain_freq(double theta, uint32_t d, uint32_t n, float *out) {
-    for (uint32_t i = 0; i < n; i++) out[i] = 1.0f / (float)pow(theta, (double)((float)(2 * i) / (float)d));
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = 1.0f / (float)pow(theta, (double)((float)(2 * i) / (float)d));
 }
 
-/* Dynamic NTK (transformers' formula): the base grows with the length of the sequence beyond the original context. */
+/* Dynamic NTK (transformers' formula): the base grows with the length of the sequence beyond the
+ * original context. */
 static double dynamic_theta(const RopeSpec *s, uint32_t length) {
     if (length <= s->orig_context) return s->theta;
     double d = s->freq_dim;
     return s->theta * pow(s->factor * length / s->orig_context - (s->factor - 1), d / (d - 2));
 }
 
-/* YaRN (Peng et al. 2023, section 3.2): dimension at which `rotations` full turns fit into the original context. */
+/* YaRN (Peng et al. 2023, section 3.2): dimension at which `rotations` full turns fit into the
+ * original context. */
 static double yarn_dim(const RopeSpec *s, double rotations) {
     return s->freq_dim * log(s->orig_context / (rotations * 2 * M_PI)) / (2 * log(s->theta));
 }
 
-static double yarn_mscale(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1; }
+static double yarn_mscale(double factor, double mscale) {
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
 
 static double yarn_attn_factor(const RopeSpec *s) {
     if (s->mscale != 0 && s->mscale_all_dim != 0)
@@ -43,7 +49,8 @@ static void yarn_freq(const RopeSpec *s, uint32_t n, float *freq) {
 
 /* Llama 3.1: long wavelengths are divided by the factor, short ones kept, a linear ramp between. */
 static void llama3_freq(const RopeSpec *s, uint32_t n, float *freq) {
-    double low_wavelength = s->orig_context / s->low_freq_factor, high_wavelength = s->orig_context / s->high_freq_factor;
+    double low_wavelength = s->orig_context / s->low_freq_factor,
+           high_wavelength = s->orig_context / s->high_freq_factor;
     for (uint32_t i = 0; i < n; i++) {
         double wavelength = 2 * M_PI / freq[i];
         if (wavelength < high_wavelength) continue;
@@ -51,7 +58,8 @@ static void llama3_freq(const RopeSpec *s, uint32_t n, float *freq) {
         if (wavelength > low_wavelength) {
             freq[i] = divided;
         } else {
-            double smooth = (s->orig_context / wavelength - s->low_freq_factor) / (s->high_freq_factor - s->low_freq_factor);
+            double smooth = (s->orig_context / wavelength - s->low_freq_factor) /
+                            (s->high_freq_factor - s->low_freq_factor);
             freq[i] = (float)((1 - smooth) * divided + smooth * freq[i]);
         }
     }
@@ -59,17 +67,21 @@ static void llama3_freq(const RopeSpec *s, uint32_t n, float *freq) {
 
 /* LongRoPE: its own default factor is sqrt(1 + ln(extended / original) / ln(original)). */
 static double long_attn_factor(const RopeSpec *s) {
-    double scale = s->factor > 0 ? s->factor : s->orig_context ? (double)s->max_context / s->orig_context : 1;
+    double scale = s->factor > 0     ? s->factor
+                   : s->orig_context ? (double)s->max_context / s->orig_context
+                                     : 1;
     return scale <= 1 ? 1 : sqrt(1 + log(scale) / log(s->orig_context));
 }
 
 void rope_inv_freq(const RopeSpec *s, uint32_t length_class, float *freq, float *attn_factor) {
     uint32_t n = s->rot_dim / 2;
     double factor = 1;
-    plain_freq(s->kind == ROPE_DYNAMIC ? dynamic_theta(s, length_class) : s->theta, s->freq_dim, n, freq);
+    plain_freq(s->kind == ROPE_DYNAMIC ? dynamic_theta(s, length_class) : s->theta, s->freq_dim, n,
+               freq);
     switch (s->kind) {
     case ROPE_PLAIN:
-    case ROPE_DYNAMIC: break;
+    case ROPE_DYNAMIC:
+        break;
     case ROPE_LINEAR:
         for (uint32_t i = 0; i < n; i++) freq[i] /= (float)s->factor;
         break;
@@ -77,8 +89,12 @@ void rope_inv_freq(const RopeSpec *s, uint32_t length_class, float *freq, float 
         yarn_freq(s, n, freq);
         factor = yarn_attn_factor(s);
         break;
-    case ROPE_LLAMA3: llama3_freq(s, n, freq); break;
-    case ROPE_LONG: factor = long_attn_factor(s); break;
+    case ROPE_LLAMA3:
+        llama3_freq(s, n, freq);
+        break;
+    case ROPE_LONG:
+        factor = long_attn_factor(s);
+        break;
     }
     const double *divisor = length_class && s->kind == ROPE_LONG ? s->long_factor : s->short_factor;
     for (uint32_t i = 0; divisor && i < n; i++) freq[i] /= (float)divisor[i];
@@ -94,7 +110,8 @@ uint32_t rope_section(const RopeSpec *s, uint32_t pair) {
     uint32_t total = s->sections[0] + s->sections[1] + s->sections[2] + s->sections[3];
     if (!total) return 0;
     if (s->sections_interleaved) {
-        /* Coordinates take turns (0 1 2 0 1 2 ...) as far as each one's share reaches; the rest follows coordinate 0. */
+        /* Coordinates take turns (0 1 2 0 1 2 ...) as far as each one's share reaches; the rest
+         * follows coordinate 0. */
         uint32_t c = pair % 3;
         return c && pair < 3 * s->sections[c] ? c : 0;
     }

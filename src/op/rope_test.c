@@ -28,7 +28,12 @@ static void plain_and_linear(void **state) {
 static void dynamic_follows_the_class(void **state) {
     (void)state;
     float f[4], m;
-    RopeSpec s = {.kind = ROPE_DYNAMIC, .rot_dim = 8, .freq_dim = 8, .theta = 10000, .factor = 2, .orig_context = 32};
+    RopeSpec s = {.kind = ROPE_DYNAMIC,
+                  .rot_dim = 8,
+                  .freq_dim = 8,
+                  .theta = 10000,
+                  .factor = 2,
+                  .orig_context = 32};
     assert_int_equal(rope_length_class(&s, 32), 0);
     assert_int_equal(rope_length_class(&s, 40), 40);
     rope_inv_freq(&s, 0, f, &m);
@@ -41,8 +46,14 @@ static void dynamic_follows_the_class(void **state) {
 static void llama3_keeps_short_waves(void **state) {
     (void)state;
     float f[32], m;
-    RopeSpec s = {.kind = ROPE_LLAMA3, .rot_dim = 64, .freq_dim = 64, .theta = 500000, .factor = 32, .orig_context = 8192,
-                  .low_freq_factor = 1, .high_freq_factor = 4};
+    RopeSpec s = {.kind = ROPE_LLAMA3,
+                  .rot_dim = 64,
+                  .freq_dim = 64,
+                  .theta = 500000,
+                  .factor = 32,
+                  .orig_context = 8192,
+                  .low_freq_factor = 1,
+                  .high_freq_factor = 4};
     rope_inv_freq(&s, 0, f, &m);
     close_to(f[0], 1);
     close_to(f[10], pow(500000, -20.0 / 64));
@@ -53,8 +64,15 @@ static void llama3_keeps_short_waves(void **state) {
 static void yarn_ramps_between_its_ends(void **state) {
     (void)state;
     float f[32], m;
-    RopeSpec s = {.kind = ROPE_YARN, .rot_dim = 64, .freq_dim = 64, .theta = 10000, .factor = 4, .orig_context = 2048,
-                  .beta_fast = 32, .beta_slow = 1, .truncate = true};
+    RopeSpec s = {.kind = ROPE_YARN,
+                  .rot_dim = 64,
+                  .freq_dim = 64,
+                  .theta = 10000,
+                  .factor = 4,
+                  .orig_context = 2048,
+                  .beta_fast = 32,
+                  .beta_slow = 1,
+                  .truncate = true};
     rope_inv_freq(&s, 0, f, &m);
     close_to(m, 0.1 * log(4) + 1);
     close_to(f[0], 1);
@@ -65,8 +83,14 @@ static void long_factors_go_by_class(void **state) {
     (void)state;
     const double brief[2] = {1, 2}, extended[2] = {4, 8};
     float f[2], m;
-    RopeSpec s = {.kind = ROPE_LONG, .rot_dim = 4, .freq_dim = 4, .theta = 10000, .orig_context = 4096, .max_context = 131072,
-                  .short_factor = brief, .long_factor = extended};
+    RopeSpec s = {.kind = ROPE_LONG,
+                  .rot_dim = 4,
+                  .freq_dim = 4,
+                  .theta = 10000,
+                  .orig_context = 4096,
+                  .max_context = 131072,
+                  .short_factor = brief,
+                  .long_factor = extended};
     assert_int_equal(rope_length_class(&s, 4096), 0);
     assert_int_equal(rope_length_class(&s, 4097), 1);
     rope_inv_freq(&s, 0, f, &m);
@@ -87,9 +111,12 @@ static void sections_choose_the_coordinate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_and_linear),        cmocka_unit_test(dynamic_follows_the_class),
-        cmocka_unit_test(llama3_keeps_short_waves), cmocka_unit_test(yarn_ramps_between_its_ends),
-        cmocka_unit_test(long_factors_go_by_class), cmocka_unit_test(sections_choose_the_coordinate),
+        cmocka_unit_test(plain_and_linear),
+        cmocka_unit_test(dynamic_follows_the_class),
+        cmocka_unit_test(llama3_keeps_short_waves),
+        cmocka_unit_test(yarn_ramps_between_its_ends),
+        cmocka_unit_test(long_factors_go_by_class),
+        cmocka_unit_test(sections_choose_the_coordinate),
     };
     return cmocka_run_group_tests_name("rope", tests, NULL, NULL);
 }

@@ -3,8 +3,9 @@
 static size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
 
 size_t step_bytes(uint32_t n_rows, uint32_t n_out, uint32_t n_seqs, uint32_t n_pages) {
-    return align8(sizeof(Step)) + align8((size_t)n_rows * sizeof(StepRow)) + align8((size_t)n_out * sizeof(uint32_t)) +
-           align8((size_t)n_seqs * sizeof(StepSeq)) + align8((size_t)n_pages * sizeof(uint32_t));
+    return align8(sizeof(Step)) + align8((size_t)n_rows * sizeof(StepRow)) +
+           align8((size_t)n_out * sizeof(uint32_t)) + align8((size_t)n_seqs * sizeof(StepSeq)) +
+           align8((size_t)n_pages * sizeof(uint32_t));
 }
 
 void step_layout(Step *out, uint32_t n_rows, uint32_t n_out, uint32_t n_seqs, uint32_t n_pages) {

@@ -1,8 +1,9 @@
-/* step.h: what one run of a program works on. A Step is flat bytes: a header and arrays found by offset, no pointers, so it
- * can be copied, sent and stored. The engine fills it; backends read it.
+/* step.h: what one run of a program works on. A Step is flat bytes: a header and arrays found by
+ * offset, no pointers, so it can be copied, sent and stored. The engine fills it; backends read it.
  *
- * A row is one token (or media row) of one sequence. Where it goes in the cache (slot), its rope coordinates (pos) and what it
- * sees (keys lo..hi of its own sequence) are three different things. Rows of one sequence are contiguous and in slot order. */
+ * A row is one token (or media row) of one sequence. Where it goes in the cache (slot), its rope
+ * coordinates (pos) and what it sees (keys lo..hi of its own sequence) are three different things.
+ * Rows of one sequence are contiguous and in slot order. */
 #ifndef MLXCEL_OP_STEP_H
 #define MLXCEL_OP_STEP_H
 
@@ -14,19 +15,20 @@ enum { PAGE_TOKENS = 64 };
 #define STEP_NO_ADAPTER (-1)
 
 typedef struct StepRow {
-    uint32_t seq;     /* index into the step's sequences */
-    uint32_t slot;    /* place in the sequence's planes, counted in tokens */
-    int32_t pos[4];   /* rope coordinates; text uses pos[0] */
-    uint32_t lo, hi;  /* keys it may see: slots lo <= j < hi */
-    uint32_t source;  /* token id, or STEP_MEDIA_BIT | media row */
+    uint32_t seq;    /* index into the step's sequences */
+    uint32_t slot;   /* place in the sequence's planes, counted in tokens */
+    int32_t pos[4];  /* rope coordinates; text uses pos[0] */
+    uint32_t lo, hi; /* keys it may see: slots lo <= j < hi */
+    uint32_t source; /* token id, or STEP_MEDIA_BIT | media row */
     int32_t adapter;
 } StepRow;
 
 typedef struct StepSeq {
     uint32_t first_row, n_rows;
-    uint32_t first_page, n_pages; /* its slice of the page table: page of slot s = pages[first_page + s / PAGE_TOKENS] */
-    uint32_t length_class;        /* rope.h */
-    uint32_t state;               /* slot of its recurrent state */
+    /* its slice of the page table: page of slot s = pages[first_page + s / PAGE_TOKENS] */
+    uint32_t first_page, n_pages;
+    uint32_t length_class; /* rope.h */
+    uint32_t state;        /* slot of its recurrent state */
 } StepSeq;
 
 typedef struct Step {
@@ -36,9 +38,14 @@ typedef struct Step {
 } Step;
 
 static inline StepRow *step_rows(const Step *s) { return (StepRow *)((uintptr_t)s + s->rows_at); }
-static inline uint32_t *step_out_rows(const Step *s) { return (uint32_t *)((uintptr_t)s + s->out_at); } /* ascending */
+/* ascending */
+static inline uint32_t *step_out_rows(const Step *s) {
+    return (uint32_t *)((uintptr_t)s + s->out_at);
+}
 static inline StepSeq *step_seqs(const Step *s) { return (StepSeq *)((uintptr_t)s + s->seqs_at); }
-static inline uint32_t *step_pages(const Step *s) { return (uint32_t *)((uintptr_t)s + s->pages_at); }
+static inline uint32_t *step_pages(const Step *s) {
+    return (uint32_t *)((uintptr_t)s + s->pages_at);
+}
 
 /* Bytes of a step with these counts, and its layout in `out` (8-byte aligned, that many bytes). */
 size_t step_bytes(uint32_t n_rows, uint32_t n_out, uint32_t n_seqs, uint32_t n_pages);

@@ -8,7 +8,8 @@ static uint32_t stored_row(const WeightSource *s, uint32_t n) {
     return s->row_map ? s->row_map[n] : s->row0 + n;
 }
 
-/* The stored rows that hold logical rows [n0, n1): a map inside rope heads keeps them close together. */
+/* The stored rows that hold logical rows [n0, n1): a map inside rope heads keeps them close
+ * together. */
 static void stored_range(const WeightSource *s, uint32_t n0, uint32_t n1, uint32_t *lo,
                          uint32_t *hi) {
     *lo = UINT32_MAX;
@@ -30,8 +31,9 @@ static void scratch_turn_to(WeightScratch *sc, const WeightSource *s) {
     memset(sc->n_bytes, 0, sizeof sc->n_bytes);
 }
 
-/* Up to which stored row to read when [lo, hi) is asked for. Threads that share a matrix take turns and skip rows, so only a
- * caller that has come back for the next rows again and again gets much more than it asked for. */
+/* Up to which stored row to read when [lo, hi) is asked for. Threads that share a matrix take turns
+ * and skip rows, so only a caller that has come back for the next rows again and again gets much
+ * more than it asked for. */
 static uint64_t rows_ahead(const WeightSource *s, uint32_t lo, uint32_t hi, WeightScratch *sc) {
     enum { MAX_STREAK = 16 };
     bool goes_on = lo <= sc->next_row && hi > sc->next_row;
@@ -46,7 +48,8 @@ static uint64_t rows_ahead(const WeightSource *s, uint32_t lo, uint32_t hi, Weig
     return lo + more < s->form->n ? lo + more : s->form->n;
 }
 
-/* Makes sc hold the part's bytes for stored rows [lo, hi), reading up to row `ahead` if it has to read at all. */
+/* Makes sc hold the part's bytes for stored rows [lo, hi), reading up to row `ahead` if it has to
+ * read at all. */
 static bool part_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t hi, uint64_t ahead,
                       WeightScratch *sc, Err *err) {
     uint64_t from, n_bytes;
@@ -64,7 +67,8 @@ static bool part_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t h
     return true;
 }
 
-/* Gets the bytes of every part that stored rows [lo, hi) need, and points a copy of the matrix at them. */
+/* Gets the bytes of every part that stored rows [lo, hi) need, and points a copy of the matrix at
+ * them. */
 static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix *m,
                        WeightScratch *sc, Err *err) {
     *m = s->m;
@@ -81,7 +85,8 @@ static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix 
     return true;
 }
 
-/* Rows [n0, n1) of a transposed source, as stored elements of `size` bytes: each is a column of the stored matrix. */
+/* Rows [n0, n1) of a transposed source, as stored elements of `size` bytes: each is a column of the
+ * stored matrix. */
 static bool gather_columns(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, size_t size,
                            WeightScratch *sc, Err *err) {
     QMatrix m;

@@ -1,8 +1,10 @@
-/* weight_source.h: where a packer gets a matrix from: rows in logical order, whatever the file's layout and order.
+/* weight_source.h: where a packer gets a matrix from: rows in logical order, whatever the file's
+ * layout and order.
  *
- * A source is one stored matrix (QMatrix without data, WForm from wform_init), a byte reader for its parts, and an optional
- * row map (logical row -> stored row: slices, un-permuted rope heads). A stacked weight is several sources, one after the
- * other along n. Calls are thread-safe when each thread brings its own scratch. */
+ * A source is one stored matrix (QMatrix without data, WForm from wform_init), a byte reader for
+ * its parts, and an optional row map (logical row -> stored row: slices, un-permuted rope heads). A
+ * stacked weight is several sources, one after the other along n. Calls are thread-safe when each
+ * thread brings its own scratch. */
 #ifndef MLXCEL_OP_WEIGHT_SOURCE_H
 #define MLXCEL_OP_WEIGHT_SOURCE_H
 
@@ -14,7 +16,8 @@ typedef struct WeightSource {
     QMatrix
         m; /* parts' shapes and dtypes; data of G_IDX and TABLE is present, other data is fetched */
     const WForm *form;
-    bool transposed; /* plain floats stored [inputs, outputs]: row_map names columns, row0 the first input */
+    /* plain floats stored [inputs, outputs]: row_map names columns, row0 the first input */
+    bool transposed;
     const uint32_t *row_map; /* n entries, or NULL: stored row = row0 + logical row */
     uint32_t row0;
     bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);
@@ -22,9 +25,10 @@ typedef struct WeightSource {
     const char *name; /* for messages */
 } WeightSource;
 
-/* One per packing thread; zero-initialise, free with wsource_scratch_deinit. It keeps what was read last: parts that every
- * call needs whole (GPTQ's qweight) are read once, and a caller that goes through the rows in order is read ahead for, in
- * pieces that double up to WSOURCE_AHEAD_BYTES. A source must not change or move while a scratch has seen it. */
+/* One per packing thread; zero-initialise, free with wsource_scratch_deinit. It keeps what was read
+ * last: parts that every call needs whole (GPTQ's qweight) are read once, and a caller that goes
+ * through the rows in order is read ahead for, in pieces that double up to WSOURCE_AHEAD_BYTES. A
+ * source must not change or move while a scratch has seen it. */
 typedef struct WeightScratch {
     Buf bytes[QPART_COUNT];
     uint64_t from[QPART_COUNT], n_bytes[QPART_COUNT]; /* which bytes of each part are held */
@@ -39,10 +43,12 @@ typedef struct WeightScratch {
 
 enum { WSOURCE_AHEAD_BYTES = 4 << 20 };
 
-/* Plain formats: the rows' stored bytes (F32, F16, BF16 as form->plain says), n1 - n0 rows of k elements. */
+/* Plain formats: the rows' stored bytes (F32, F16, BF16 as form->plain says), n1 - n0 rows of k
+ * elements. */
 bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
                    Err *err) MUST_CHECK;
-/* Any format, decoded to f32 [n1 - n0, k] with the columns in the logical order (act-order undone). */
+/* Any format, decoded to f32 [n1 - n0, k] with the columns in the logical order (act-order
+ * undone). */
 bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc,
                  Err *err) MUST_CHECK;
 /* Coded formats (form->kind other than WFORM_PLAIN): canonical arrays, wform.h. */

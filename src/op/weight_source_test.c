@@ -1,5 +1,6 @@
-/* Sources: rows come out as the reference decode has them, in any order and through row maps, and the file is read in few
- * large pieces: a part that every call needs whole once, rows in order ahead of the caller, within a bound. */
+/* Sources: rows come out as the reference decode has them, in any order and through row maps, and
+ * the file is read in few large pieces: a part that every call needs whole once, rows in order
+ * ahead of the caller, within a bound. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -12,7 +12,8 @@ static bool same_bits(float a, float b) {
     return fp_bits(a) == fp_bits(b) || (isnan(a) && isnan(b));
 }
 
-/* The levels of one group multiply to its scale and its bias. `at` indexes groups, `super` its d. */
+/* The levels of one group multiply to its scale and its bias. `at` indexes groups, `super` its
+ * d. */
 static void check_levels(const WForm *wf, const WRows *r, uint64_t at, uint64_t super,
                          float slack) {
     double d = wf->super ? r->d[super] : 1;

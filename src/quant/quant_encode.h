@@ -1,5 +1,5 @@
-/* quant_encode.h: f32 rows to storage formats: what `mlxcel quantize` writes. The results are those of
- * the formats' own tools, bit for bit: gguf-py for GGUF blocks, MLX 0.32.4 (CPU) for MLX (both
+/* quant_encode.h: f32 rows to storage formats: what `mlxcel quantize` writes. The results are those
+ * of the formats' own tools, bit for bit: gguf-py for GGUF blocks, MLX 0.32.4 (CPU) for MLX (both
  * were run against this code).
  *
  *     encode_rows(DTYPE_Q8_0, rows, n_rows, k, out, n_bytes, err)             out: dtype_bytes()

@@ -59,14 +59,16 @@ typedef struct WForm {
     int8_t table[16];
     WOffset offset;
     int zero; /* WOFFSET_CONST */
-    /* F16, BF16 or F32: holds every scale (two-level: d, dmin) and bias exactly. NONE: no floats. */
+    /* F16, BF16 or F32: holds every scale (two-level: d, dmin) and bias exactly. NONE: no
+     * floats. */
     DType scale_dtype;
     WSub sub;          /* other than NONE: two-level */
     unsigned sub_bits; /* WSUB_INT: 4 (Q2_K), 6 or 8; others 8 */
     uint64_t super; /* two-level: columns per d: 256, or k (one d per row); 0: d is 1 everywhere */
     uint64_t n_super; /* ceil(k / super); 0 when super is */
     float unit;       /* a power of two; 1/2 for fp4, whose table is twice the value */
-    /* Act-order: canonical column p is the file's column perm[p]; gather activations so. Or NULL. */
+    /* Act-order: canonical column p is the file's column perm[p]; gather activations so. Or
+     * NULL. */
     const uint32_t *perm;
     DType plain;       /* PLAIN: storage type or DTYPE_NONE; FLOAT8: F8_E4M3 or F8_E5M2 */
     float values[256]; /* value(code), all kinds but PLAIN; fp4's -0 included */

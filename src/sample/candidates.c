@@ -39,7 +39,8 @@ void sample_work_deinit(SampleWork *w) {
     *w = (SampleWork){0};
 }
 
-/* ---- scanning: vectors of four, which every machine has; several at a time to hide the latency of each ---- */
+/* ---- scanning: vectors of four, which every machine has; several at a time to hide the latency of
+ * each ---- */
 
 typedef float Floats __attribute__((vector_size(16)));
 typedef int32_t Ints __attribute__((vector_size(16)));
@@ -62,7 +63,8 @@ static inline Floats larger(Floats a, Floats b) {
     return (Floats)((more & (Ints)a) | (~more & (Ints)b));
 }
 
-/* Sets lanes that are NaN or +inf. With 0x00800000 added to the bits these, and -inf as 0, are the ones without exponent. */
+/* Sets lanes that are NaN or +inf. With 0x00800000 added to the bits these, and -inf as 0, are the
+ * ones without exponent. */
 static inline Ints bad_lanes(Floats v) {
     Ints sum = (Ints)((Unsigned)v + 0x00800000u); /* wraps, so unsigned */
     return ((sum & 0x7F800000) == 0) & (sum != 0);
@@ -163,7 +165,8 @@ void cands_find_max(Cands *c) {
     c->max = run_max(c->logit, c->n, &bad);
 }
 
-/* Here and in keep_edge which entries stay is a coin toss to the branch predictor, so each is written and n alone decides. */
+/* Here and in keep_edge which entries stay is a coin toss to the branch predictor, so each is
+ * written and n alone decides. */
 void cands_keep_heavy(Cands *c, SampleWork *w, float least) {
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++) {

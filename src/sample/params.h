@@ -75,8 +75,9 @@ double params_get(const SampleParams *p, const ParamField *f);
 bool params_set_field(SampleParams *p, const ParamField *f, double value, Err *err) MUST_CHECK;
 bool params_set(SampleParams *p, Str name, double value, Err *err) MUST_CHECK;
 bool params_set_text(SampleParams *p, Str name, Str text, Err *err) MUST_CHECK; /* "0.8", "true" */
-/* A list of samplers as llama-server's --samplers has it, separated by ';': the order is fixed, so only a list in that order
- * is accepted; a sampler that is left out is switched off. Call it after the other parameters are set. */
+/* A list of samplers as llama-server's --samplers has it, separated by ';': the order is fixed, so
+ * only a list in that order is accepted; a sampler that is left out is switched off. Call it after
+ * the other parameters are set. */
 bool params_set_samplers(SampleParams *p, Str list, Err *err) MUST_CHECK;
 #define PARAMS_SAMPLERS                                                                            \
     "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature;adaptive_p"

@@ -20,7 +20,8 @@ typedef struct BiasText {
 } BiasText;
 
 /* dry_sequence_breakers is an array of strings; logit_bias is [[id or text, bias], ...] or {"id or
- * text": bias}, where bias is a number, or false for never; samplers (params_set_samplers) is an array of names. */
+ * text": bias}, where bias is a number, or false for never; samplers (params_set_samplers) is an
+ * array of names. */
 bool params_from_json(SampleParams *p, const Json *object, const BiasText *text, Arena *a,
                       Err *err) MUST_CHECK;
 /* temperature, top_k, top_p, min_p, typical_p, repetition_penalty; do_sample false is temperature

@@ -1,4 +1,5 @@
-/* Any JSON as sampling parameters: refused with a message, or a chain that runs and draws a token that exists. */
+/* Any JSON as sampling parameters: refused with a message, or a chain that runs and draws a token
+ * that exists. */
 #include <stdint.h>
 #include <string.h>
 

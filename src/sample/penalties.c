@@ -6,7 +6,8 @@
 #include "base/mem.h"
 
 enum { HISTORY_SLACK = 4096, BREAKER_LOOK_BACK = 256, HISTORY_MIN = 256 };
-#define DRY_LARGEST 1e30 /* keeps the logit finite: the token stays possible when nothing else is  \
+#define DRY_LARGEST                                                                                \
+    1e30 /* keeps the logit finite: the token stays possible when nothing else is  \
                           */
 
 static bool repeat_active(const SampleParams *p) {

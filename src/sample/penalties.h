@@ -30,7 +30,7 @@ typedef struct History {
 /* Room for what params' windows need, given a context of n_ctx tokens, and for n_drop tokens to be
  * taken back. */
 bool history_setup(History *h, const SampleParams *p, size_t n_ctx, size_t n_drop,
-                  Err *err) MUST_CHECK;
+                   Err *err) MUST_CHECK;
 void history_deinit(History *h);
 bool history_copy(History *to, const History *from,
                   Err *err) MUST_CHECK; /* to: initialised with the same params */

@@ -18,7 +18,8 @@ static void weight_free(BackWeight *w) {
 
 enum { LOAD_ROWS = 64 }; /* rows decoded at a time */
 
-static bool weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts, BackWeight **out, Err *err) {
+static bool weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts,
+                        BackWeight **out, Err *err) {
     (void)pool;
     BackWeight *w = mem_calloc(1, sizeof *w);
     if (!w) return err_nomem(err, parts[0].name);
@@ -46,7 +47,8 @@ static bool weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, 
 }
 
 static size_t plane_page_bytes(const ProgPlane *plane, PlaneType type) {
-    return size_align((size_t)plane->heads * PAGE_TOKENS * planetype_row_bytes(type, plane->head_cols), 64);
+    return size_align(
+        (size_t)plane->heads * PAGE_TOKENS * planetype_row_bytes(type, plane->head_cols), 64);
 }
 
 static const HostOps REF_OPS = {
@@ -55,12 +57,26 @@ static const HostOps REF_OPS = {
     .weight_load = weight_load,
     .weight_free = weight_free,
     .plane_page_bytes = plane_page_bytes,
-    .run = {
-        [OP_EMBED] = ref_embed, [OP_LINEAR] = ref_linear, [OP_RMS_NORM] = ref_rms_norm, [OP_LAYER_NORM] = ref_layer_norm,
-        [OP_ROPE_ANGLES] = ref_rope_angles, [OP_ROPE] = ref_rope, [OP_KV_WRITE] = ref_kv_write, [OP_ATTN] = ref_attn,
-        [OP_ADD] = ref_add, [OP_MUL] = ref_mul, [OP_SCALE] = ref_scale, [OP_ACT] = ref_act, [OP_GLU] = ref_glu,
-        [OP_SELECT] = ref_select, [OP_ROUTE] = ref_route, [OP_EXPERTS] = ref_experts, [OP_EXPERT_SUM] = host_expert_sum,
-    },
+    .run =
+        {
+            [OP_EMBED] = ref_embed,
+            [OP_LINEAR] = ref_linear,
+            [OP_RMS_NORM] = ref_rms_norm,
+            [OP_LAYER_NORM] = ref_layer_norm,
+            [OP_ROPE_ANGLES] = ref_rope_angles,
+            [OP_ROPE] = ref_rope,
+            [OP_KV_WRITE] = ref_kv_write,
+            [OP_ATTN] = ref_attn,
+            [OP_ADD] = ref_add,
+            [OP_MUL] = ref_mul,
+            [OP_SCALE] = ref_scale,
+            [OP_ACT] = ref_act,
+            [OP_GLU] = ref_glu,
+            [OP_SELECT] = ref_select,
+            [OP_ROUTE] = ref_route,
+            [OP_EXPERTS] = ref_experts,
+            [OP_EXPERT_SUM] = host_expert_sum,
+        },
 };
 
 static bool ref_open(const BackendOptions *opt, Backend **out, Err *err) {

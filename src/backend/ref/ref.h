@@ -1,5 +1,6 @@
-/* ref.h: the specification backend: plain loops, f64 accumulation, weights widened to f32, activations never quantized.
- * Every other backend is tested against it op by op. Its memory layouts are the obvious ones:
+/* ref.h: the specification backend: plain loops, f64 accumulation, weights widened to f32,
+ * activations never quantized. Every other backend is tested against it op by op. Its memory
+ * layouts are the obvious ones:
  *   weight   f32 [n][k]
  *   page     [head][PAGE_TOKENS][planetype_row_bytes]; q8_0/q4_0 rows are f16 scale, then codes */
 #ifndef MLXCEL_BACKEND_REF_REF_H
@@ -13,10 +14,13 @@ struct BackWeight { /* of the ref backend */
     size_t bytes;
 };
 
-HostOpFn ref_embed, ref_linear, ref_rms_norm, ref_layer_norm, ref_rope_angles, ref_rope, ref_kv_write, ref_attn, ref_add,
-    ref_mul, ref_scale, ref_act, ref_glu, ref_select, ref_route, ref_experts;
+HostOpFn ref_embed, ref_linear, ref_rms_norm, ref_layer_norm, ref_rope_angles, ref_rope,
+    ref_kv_write, ref_attn, ref_add, ref_mul, ref_scale, ref_act, ref_glu, ref_select, ref_route,
+    ref_experts;
 
-static inline const float *ref_weight(const HostExec *ex, WeightId w) { return w == W_NONE ? NULL : ex->weights[w]->p; }
+static inline const float *ref_weight(const HostExec *ex, WeightId w) {
+    return w == W_NONE ? NULL : ex->weights[w]->p;
+}
 double ref_act_value(Act fn, double x, double param);
 
 /* One cached row of one head. */

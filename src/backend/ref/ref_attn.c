@@ -49,20 +49,32 @@ void ref_row_load(PlaneType t, const unsigned char *row, float *x, uint32_t n) {
     float d = fp_f16_to_f32(h);
     for (uint32_t i = 0; i < n; i++) {
         switch (t) {
-        case PLANE_F32: memcpy(&x[i], row + 4 * i, 4); break;
-        case PLANE_F16: memcpy(&h, row + 2 * i, 2), x[i] = fp_f16_to_f32(h); break;
-        case PLANE_BF16: memcpy(&h, row + 2 * i, 2), x[i] = fp_bf16_to_f32(h); break;
-        case PLANE_Q8_0: x[i] = d * ((const int8_t *)row)[2 + i]; break;
-        default: x[i] = d * (float)((row[2 + i / 2] >> 4 * (i % 2) & 15) - 8); break;
+        case PLANE_F32:
+            memcpy(&x[i], row + 4 * i, 4);
+            break;
+        case PLANE_F16:
+            memcpy(&h, row + 2 * i, 2), x[i] = fp_f16_to_f32(h);
+            break;
+        case PLANE_BF16:
+            memcpy(&h, row + 2 * i, 2), x[i] = fp_bf16_to_f32(h);
+            break;
+        case PLANE_Q8_0:
+            x[i] = d * ((const int8_t *)row)[2 + i];
+            break;
+        default:
+            x[i] = d * (float)((row[2 + i / 2] >> 4 * (i % 2) & 15) - 8);
+            break;
         }
     }
 }
 
-static unsigned char *row_at(const HostExec *ex, PlaneId plane, const StepSeq *seq, uint32_t slot, uint32_t head) {
+static unsigned char *row_at(const HostExec *ex, PlaneId plane, const StepSeq *seq, uint32_t slot,
+                             uint32_t head) {
     const ProgPlane *pp = &ex->program->planes[plane];
     size_t row_bytes = planetype_row_bytes(ex->planes->type[pp->use], pp->head_cols);
     uint32_t page = step_pages(ex->step)[seq->first_page + slot / PAGE_TOKENS];
-    return host_page(ex->planes, plane, page) + ((size_t)head * PAGE_TOKENS + slot % PAGE_TOKENS) * row_bytes;
+    return host_page(ex->planes, plane, page) +
+           ((size_t)head * PAGE_TOKENS + slot % PAGE_TOKENS) * row_bytes;
 }
 
 void ref_kv_write(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
@@ -73,21 +85,25 @@ void ref_kv_write(const HostExec *ex, const Op *op, int i_thread, int n_threads)
     host_share(x.rows, i_thread, n_threads, &from, &to);
     for (uint32_t r = from; r < to; r++)
         for (uint32_t h = 0; h < pp->heads; h++)
-            ref_row_store(ex->planes->type[pp->use],
-                          row_at(ex, op->plane[0], &step_seqs(ex->step)[rows[r].seq], rows[r].slot, h),
-                          x.p + r * x.stride + h * pp->head_cols, pp->head_cols);
+            ref_row_store(
+                ex->planes->type[pp->use],
+                row_at(ex, op->plane[0], &step_seqs(ex->step)[rows[r].seq], rows[r].slot, h),
+                x.p + r * x.stride + h * pp->head_cols, pp->head_cols);
 }
 
 enum { MAX_HEAD_COLS = 4096 };
 
-/* One query head of one row. Scores are recomputed in the second pass instead of stored: no limit on the context. */
-static void attend(const HostExec *ex, const Op *op, const StepRow *row, uint32_t head, const float *q, float *out) {
+/* One query head of one row. Scores are recomputed in the second pass instead of stored: no limit
+ * on the context. */
+static void attend(const HostExec *ex, const Op *op, const StepRow *row, uint32_t head,
+                   const float *q, float *out) {
     const OpAttn p = op->p.attn;
     const StepSeq *seq = &step_seqs(ex->step)[row->seq];
     const float *sinks = ref_weight(ex, op->w[0]);
     PlaneType kt = ex->planes->type[PLANE_KEY], vt = ex->planes->type[PLANE_VALUE];
     uint32_t kv = head / (p.n_heads / p.n_kv_heads), lo = row->lo;
-    if (p.window && row->slot + 1 > p.window && row->slot + 1 - p.window > lo) lo = row->slot + 1 - p.window;
+    if (p.window && row->slot + 1 > p.window && row->slot + 1 - p.window > lo)
+        lo = row->slot + 1 - p.window;
     float x[MAX_HEAD_COLS];
     double acc[MAX_HEAD_COLS], max = sinks ? sinks[head] : -INFINITY, sum = 0;
     memset(acc, 0, p.v_dim * sizeof *acc);
@@ -119,6 +135,7 @@ void ref_attn(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     host_share(q.rows * p.n_heads, i_thread, n_threads, &from, &to);
     for (uint32_t i = from; i < to; i++) {
         uint32_t r = i / p.n_heads, h = i % p.n_heads;
-        attend(ex, op, &step_rows(ex->step)[r], h, q.p + r * q.stride + h * p.head_dim, out.p + r * out.stride + h * p.v_dim);
+        attend(ex, op, &step_rows(ex->step)[r], h, q.p + r * q.stride + h * p.head_dim,
+               out.p + r * out.stride + h * p.v_dim);
     }
 }

@@ -1,12 +1,13 @@
-/* The row-wise ops of ref. Rows are dealt to threads; each output element is computed alone, so the split cannot matter. */
+/* The row-wise ops of ref. Rows are dealt to threads; each output element is computed alone, so the
+ * split cannot matter. */
 #include <math.h>
 #include <string.h>
 
 #include "backend/ref/ref.h"
 
-#define FOR_MY_ROWS(r, m)                                                                                              \
-    uint32_t r##_from, r##_to;                                                                                         \
-    host_share((m).rows, i_thread, n_threads, &r##_from, &r##_to);                                                     \
+#define FOR_MY_ROWS(r, m)                                                                          \
+    uint32_t r##_from, r##_to;                                                                     \
+    host_share((m).rows, i_thread, n_threads, &r##_from, &r##_to);                                 \
     for (uint32_t r = r##_from; r < r##_to; r++)
 
 void ref_embed(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
@@ -15,7 +16,8 @@ void ref_embed(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     const StepRow *rows = step_rows(ex->step);
     FOR_MY_ROWS(r, out) {
         const float *from = table + (size_t)rows[r].source * out.cols;
-        for (uint32_t c = 0; c < out.cols; c++) out.p[r * out.stride + c] = (float)((double)from[c] * op->p.scale);
+        for (uint32_t c = 0; c < out.cols; c++)
+            out.p[r * out.stride + c] = (float)((double)from[c] * op->p.scale);
     }
 }
 
@@ -56,7 +58,8 @@ void ref_rms_norm(const HostExec *ex, const Op *op, int i_thread, int n_threads)
             double inv = 1 / sqrt(s / group + (double)op->p.norm.eps);
             for (uint32_t c = 0; c < group; c++) {
                 double y = in[c] * inv;
-                o[c] = (float)(w ? y * ((double)w[(w_per_group ? g : 0) + c] + op->p.norm.w_add) : y);
+                o[c] =
+                    (float)(w ? y * ((double)w[(w_per_group ? g : 0) + c] + op->p.norm.w_add) : y);
             }
         }
     }
@@ -86,7 +89,8 @@ void ref_layer_norm(const HostExec *ex, const Op *op, int i_thread, int n_thread
     }
 }
 
-/* The angle is an f32 product, as in the references: at position 8000 its rounding is visible in f32 logits. */
+/* The angle is an f32 product, as in the references: at position 8000 its rounding is visible in
+ * f32 logits. */
 void ref_rope_angles(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat out = host_mat(ex, op->out);
     const RopeSpec *spec = &ex->program->ropes[op->p.rope.spec];
@@ -117,7 +121,8 @@ void ref_rope(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
             float *o = out.p + r * out.stride + h * p.head_dim;
             memmove(o, in, p.head_dim * sizeof *o);
             for (uint32_t i = 0; i < half; i++) {
-                uint32_t a = p.offset + (p.interleaved ? 2 * i : i), b = a + (p.interleaved ? 1 : half);
+                uint32_t a = p.offset + (p.interleaved ? 2 * i : i),
+                         b = a + (p.interleaved ? 1 : half);
                 double xa = in[a], xb = in[b];
                 o[a] = (float)(xa * cs[i] - xb * sn[i]);
                 o[b] = (float)(xb * cs[i] + xa * sn[i]);
@@ -129,8 +134,9 @@ void ref_rope(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
 void ref_add(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), b = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
     FOR_MY_ROWS(r, a)
-        for (uint32_t c = 0; c < a.cols; c++)
-            out.p[r * out.stride + c] = (float)((double)a.p[r * a.stride + c] + (double)b.p[r * b.stride + c] * op->p.scale);
+    for (uint32_t c = 0; c < a.cols; c++)
+        out.p[r * out.stride + c] =
+            (float)((double)a.p[r * a.stride + c] + (double)b.p[r * b.stride + c] * op->p.scale);
 }
 
 void ref_mul(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
@@ -138,33 +144,49 @@ void ref_mul(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     FOR_MY_ROWS(r, a) {
         float one = b.p[r * b.stride];
         for (uint32_t c = 0; c < a.cols; c++)
-            out.p[r * out.stride + c] = a.p[r * a.stride + c] * (b.cols == 1 ? one : b.p[r * b.stride + c]);
+            out.p[r * out.stride + c] =
+                a.p[r * a.stride + c] * (b.cols == 1 ? one : b.p[r * b.stride + c]);
     }
 }
 
 void ref_scale(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     FOR_MY_ROWS(r, a)
-        for (uint32_t c = 0; c < a.cols; c++) 
-            out.p[r * out.stride + c] = (float)((double)a.p[r * a.stride + c] * op->p.affine.scale + op->p.affine.offset);
+    for (uint32_t c = 0; c < a.cols; c++)
+        out.p[r * out.stride + c] =
+            (float)((double)a.p[r * a.stride + c] * op->p.affine.scale + op->p.affine.offset);
 }
 
 double ref_act_value(Act fn, double x, double param) {
     switch (fn) {
-    case ACT_SILU: return x / (1 + exp(-x));
-    case ACT_GELU: return 0.5 * x * (1 + erf(x * M_SQRT1_2));
-    case ACT_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    case ACT_RELU: return x > 0 ? x : 0;
-    case ACT_RELU2: return x > 0 ? x * x : 0;
-    case ACT_SIGMOID: return 1 / (1 + exp(-x));
-    case ACT_TANH: return tanh(x);
-    case ACT_SOFTPLUS: return x > 30 ? x : log1p(exp(x));
-    case ACT_EXP: return exp(x);
-    case ACT_QUICK_GELU: return x / (1 + exp(-1.702 * x));
-    case ACT_SOFTCAP: return param * tanh(x / param);
-    case ACT_CLAMP: return x > param ? param : x < -param ? -param : x;
-    case ACT_CAP: return x > param ? param : x;
-    case ACT_COUNT: break;
+    case ACT_SILU:
+        return x / (1 + exp(-x));
+    case ACT_GELU:
+        return 0.5 * x * (1 + erf(x * M_SQRT1_2));
+    case ACT_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case ACT_RELU:
+        return x > 0 ? x : 0;
+    case ACT_RELU2:
+        return x > 0 ? x * x : 0;
+    case ACT_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case ACT_TANH:
+        return tanh(x);
+    case ACT_SOFTPLUS:
+        return x > 30 ? x : log1p(exp(x));
+    case ACT_EXP:
+        return exp(x);
+    case ACT_QUICK_GELU:
+        return x / (1 + exp(-1.702 * x));
+    case ACT_SOFTCAP:
+        return param * tanh(x / param);
+    case ACT_CLAMP:
+        return x > param ? param : x < -param ? -param : x;
+    case ACT_CAP:
+        return x > param ? param : x;
+    case ACT_COUNT:
+        break;
     }
     return x;
 }
@@ -172,22 +194,25 @@ double ref_act_value(Act fn, double x, double param) {
 void ref_act(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     FOR_MY_ROWS(r, a)
-        for (uint32_t c = 0; c < a.cols; c++)
-            out.p[r * out.stride + c] = (float)ref_act_value(op->p.act.fn, a.p[r * a.stride + c], op->p.act.param);
+    for (uint32_t c = 0; c < a.cols; c++)
+        out.p[r * out.stride + c] =
+            (float)ref_act_value(op->p.act.fn, a.p[r * a.stride + c], op->p.act.param);
 }
 
 void ref_glu(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat g = host_mat(ex, op->in[0]), u = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
     FOR_MY_ROWS(r, g)
-        for (uint32_t c = 0; c < g.cols; c++)
-            out.p[r * out.stride + c] =
-                (float)(ref_act_value(op->p.act.fn, g.p[r * g.stride + c], op->p.act.param) * u.p[r * u.stride + c]);
+    for (uint32_t c = 0; c < g.cols; c++)
+        out.p[r * out.stride + c] =
+            (float)(ref_act_value(op->p.act.fn, g.p[r * g.stride + c], op->p.act.param) *
+                    u.p[r * u.stride + c]);
 }
 
 void ref_select(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     const uint32_t *wanted = step_out_rows(ex->step);
-    FOR_MY_ROWS(r, out) memcpy(out.p + r * out.stride, x.p + wanted[r] * x.stride, x.cols * sizeof(float));
+    FOR_MY_ROWS(r, out)
+    memcpy(out.p + r * out.stride, x.p + wanted[r] * x.stride, x.cols * sizeof(float));
 }
 
 void ref_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {

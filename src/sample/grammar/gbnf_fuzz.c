@@ -1,5 +1,6 @@
-/* A GBNF grammar, a zero byte, then output to read: compiling and reading end within their limits, errors have messages, a
- * mask agrees with trying its tokens, and rolling back restores the mask. */
+/* A GBNF grammar, a zero byte, then output to read: compiling and reading end within their limits,
+ * errors have messages, a mask agrees with trying its tokens, and rolling back restores the
+ * mask. */
 #include "sample/grammar/grammar_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
-/* grammar.h: constrained generation. A grammar (GBNF, JSON Schema, regular expression) is compiled once; a state follows
- * one output and says which tokens may come next.
+/* grammar.h: constrained generation. A grammar (GBNF, JSON Schema, regular expression) is compiled
+ * once; a state follows one output and says which tokens may come next.
  *
  *     Grammar *g;
  *     if (!grammar_compile_schema(text, NULL, &g, err)) return false;       names the keyword it cannot enforce
@@ -8,9 +8,10 @@
  *     grammar_state_accept_token(s, id, &ok, err);                          ok false: not allowed, state unchanged
  *     grammar_state_rollback(s, n, err);                                    speculation: forget the last n tokens
  *
- * Compiling may run on any thread and is bounded by GrammarLimits (ERR_LIMIT). A Grammar with its states is used by one
- * thread at a time: masks and transitions are computed on demand and kept in it. States hold their grammar (counted), so
- * grammar_free may come first; they borrow the vocabulary. A finished output of a schema parses as JSON valid for it. */
+ * Compiling may run on any thread and is bounded by GrammarLimits (ERR_LIMIT). A Grammar with its
+ * states is used by one thread at a time: masks and transitions are computed on demand and kept in
+ * it. States hold their grammar (counted), so grammar_free may come first; they borrow the
+ * vocabulary. A finished output of a schema parses as JSON valid for it. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_GRAMMAR_H
 #define MLXCEL_SAMPLE_GRAMMAR_GRAMMAR_H
 
@@ -41,8 +42,8 @@ void grammar_free(Grammar *g);
 bool grammar_accepts(Grammar *g, Str text, bool *accepted,
                      Err *err) MUST_CHECK; /* all of it, as a finished output */
 
-/* Lazy grammars: nothing is constrained until a trigger appears in the output; the grammar then has to match from the
- * trigger's first byte on (from the pattern's first group, if it has one). */
+/* Lazy grammars: nothing is constrained until a trigger appears in the output; the grammar then has
+ * to match from the trigger's first byte on (from the pattern's first group, if it has one). */
 typedef enum GrammarTriggerKind {
     GRAMMAR_TRIGGER_TOKEN,       /* this token; its text is the grammar's first */
     GRAMMAR_TRIGGER_WORD,        /* this text anywhere */
@@ -61,7 +62,8 @@ typedef struct GrammarLazy {
     size_t n_triggers;
 } GrammarLazy;
 
-/* vocab NULL: bytes only (no masks, no tokens). lazy NULL or without triggers: constrained from the start. */
+/* vocab NULL: bytes only (no masks, no tokens). lazy NULL or without triggers: constrained from the
+ * start. */
 GrammarState *grammar_state_new(Grammar *g, const GrammarVocab *vocab, const GrammarLazy *lazy,
                                 Err *err);
 GrammarState *grammar_state_clone(GrammarState *s,
@@ -70,9 +72,10 @@ void grammar_state_free(GrammarState *s);
 
 enum { GRAMMAR_HISTORY = 256 }; /* tokens that can be rolled back */
 
-/* bits: n_words words of the vocabulary. While a lazy grammar is inactive all tokens are in, but for those that would complete
- * a trigger word and go on against the grammar; with trigger patterns such a token is only found on accepting it (ok false).
- * All zero: nothing may follow (only end-of-text, if that is not in the vocabulary). */
+/* bits: n_words words of the vocabulary. While a lazy grammar is inactive all tokens are in, but
+ * for those that would complete a trigger word and go on against the grammar; with trigger patterns
+ * such a token is only found on accepting it (ok false). All zero: nothing may follow (only
+ * end-of-text, if that is not in the vocabulary). */
 bool grammar_state_mask(GrammarState *s, uint64_t *bits, Err *err) MUST_CHECK;
 bool grammar_state_accept_token(GrammarState *s, uint32_t token, bool *ok, Err *err) MUST_CHECK;
 bool grammar_state_accept_bytes(GrammarState *s, Str bytes, bool *ok,

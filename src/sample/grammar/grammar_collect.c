@@ -1,4 +1,5 @@
-/* Garbage collection of a machine: copies what the given states reach into fresh tables and drops the rest. */
+/* Garbage collection of a machine: copies what the given states reach into fresh tables and drops
+ * the rest. */
 #include <stdlib.h>
 #include <string.h>
 

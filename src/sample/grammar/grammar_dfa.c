@@ -111,7 +111,8 @@ bool dfa_matches(const Dfa *d, Str utf8) {
 
 /* ---- trimming ---- */
 
-/* Marks the states that can reach acceptance, by repeated sweeps backwards: most edges point forwards, so few are needed. */
+/* Marks the states that can reach acceptance, by repeated sweeps backwards: most edges point
+ * forwards, so few are needed. */
 static bool live_mark(GrammarWork *w, const Dfa *d, const bool *rule_live, bool *live) {
     for (bool again = true; again;) {
         again = false;
@@ -193,7 +194,8 @@ Dfa *dfa_trim(GrammarWork *w, const Dfa *d, const bool *rule_live) {
 
 enum { MINIMIZE_MAX_STATES = 4000 };
 
-/* One round of Moore's refinement: classes by (class, label, edges to classes). Returns the number of classes. */
+/* One round of Moore's refinement: classes by (class, label, edges to classes). Returns the number
+ * of classes. */
 static uint32_t moore_round(GrammarWork *w, const Dfa *d, const uint32_t *class, uint32_t *next,
                             WordTable *t, uint32_t *key) {
     table_clear(t);

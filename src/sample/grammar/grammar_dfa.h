@@ -1,9 +1,10 @@
-/* grammar_dfa.h: deterministic automata over code points, the common currency of this folder. Regexes, GBNF rules, string
- * constraints, numbers and member names all become one. Transitions are sorted ranges; an accepting state carries a label
- * (0 unless several answers are told apart, as for member names). GBNF rules also have call edges to other rules.
+/* grammar_dfa.h: deterministic automata over code points, the common currency of this folder.
+ * Regexes, GBNF rules, string constraints, numbers and member names all become one. Transitions are
+ * sorted ranges; an accepting state carries a label (0 unless several answers are told apart, as
+ * for member names). GBNF rules also have call edges to other rules.
  *
- * All automata are trimmed: every state can still reach acceptance, so a walk that is alive can always be completed.
- * Immutable after construction; everything lives in the work arena. */
+ * All automata are trimmed: every state can still reach acceptance, so a walk that is alive can
+ * always be completed. Immutable after construction; everything lives in the work arena. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_DFA_H
 #define MLXCEL_SAMPLE_GRAMMAR_DFA_H
 
@@ -61,7 +62,8 @@ Dfa *dfa_or(GrammarWork *w, const Dfa *a, const Dfa *b);  /* label 0 */
 bool dfa_is_finite(GrammarWork *w, const Dfa *d);
 bool dfa_matches(const Dfa *d, Str utf8);
 
-/* Product that keeps both answers: each reached pair (label of a, is in b) gets a label of its own. pairs[label] = {a, b}. */
+/* Product that keeps both answers: each reached pair (label of a, is in b) gets a label of its own.
+ * pairs[label] = {a, b}. */
 typedef struct DfaPair {
     int32_t a;
     bool in_b;

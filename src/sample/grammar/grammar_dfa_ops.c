@@ -86,8 +86,8 @@ Dfa *dfa_words(GrammarWork *w, const Str *words, size_t n, bool rest) {
     t.nodes[0].word = -1;
     for (size_t i = 0; i < n; i++) {
         uint32_t node = 0;
-        bool bad =
-            false; /* a lone surrogate (WTF-8 from the JSON reader): no valid UTF-8 text can spell it */
+        /* A lone surrogate (WTF-8 from the JSON reader): no valid UTF-8 text can spell it. */
+        bool bad = false;
         for (size_t at = 0; at < words[i].n && !bad;) {
             uint32_t cp = utf8_next(words[i], &at);
             if ((bad = cp == UTF8_BAD)) break;
@@ -229,7 +229,8 @@ Dfa *dfa_split(GrammarWork *w, const Dfa *a, const Dfa *b, DfaPair **pairs, uint
 }
 
 bool dfa_is_finite(GrammarWork *w, const Dfa *d) {
-    /* trimmed, so finite means no cycle: take states without unfinished successors away until none is left */
+    /* trimmed, so finite means no cycle: take states without unfinished successors away until none
+     * is left */
     uint32_t *open = work_array(w, uint32_t, d->n);
     if (!open) return false;
     for (uint32_t n_done = 0, before = DFA_DEAD; n_done != before;) {

@@ -12,13 +12,14 @@
 #define DAY30 "(0[469]|11)-(0[1-9]|[12][0-9]|30)"
 #define DATE "(" YEAR "-(" DAY31 "|" DAY30 "|02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP_YEAR "-02-29)"
 #define NO_YEAR_0 "(?!0000)" /* many readers of dates know no year 0 */
-/* Leap seconds only exist at 23:59:60 UTC; which local time that is depends on the offset, so only Z and whole-hour zero
- * offsets may show one. */
+/* Leap seconds only exist at 23:59:60 UTC; which local time that is depends on the offset, so only
+ * Z and whole-hour zero offsets may show one. */
 #define OFFSET "([zZ]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 #define TIME                                                                                       \
     "(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,20})?" OFFSET                            \
     "|23:59:60(\\.[0-9]{1,20})?([zZ]|[+-]00:00))"
-/* ISO 8601 durations as RFC 3339 appendix A has them: units in order, no gaps in between; weeks alone. */
+/* ISO 8601 durations as RFC 3339 appendix A has them: units in order, no gaps in between; weeks
+ * alone. */
 #define DUR_TIME "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S)"
 #define DUR_DATE "([0-9]+D|[0-9]+M([0-9]+D)?|[0-9]+Y([0-9]+M([0-9]+D)?)?)"
 #define DURATION "P((" DUR_DATE ")(" DUR_TIME ")?|" DUR_TIME "|[0-9]+W)"
@@ -31,13 +32,15 @@
     ":){0,1}" H16 ")?::(" H16 ":){3}" LS32 "|((" H16 ":){0,2}" H16 ")?::(" H16 ":){2}" LS32        \
     "|((" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|((" H16 ":){0,4}" H16 ")?::" LS32 "|((" H16      \
     ":){0,5}" H16 ")?::" H16 "|((" H16 ":){0,6}" H16 ")?::)"
-/* Labels with "--" in third place are encoded (xn--): which of those are valid is not regular, so none is written. */
+/* Labels with "--" in third place are encoded (xn--): which of those are valid is not regular, so
+ * none is written. */
 #define HOST_LABEL                                                                                 \
     "([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]?[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9-]([A-Za-z0-9][A-Za-"   \
     "z0-9-]|-[A-Za-z0-9])([A-Za-z0-9-]{0,58}[A-Za-z0-9])?)"
 #define HOSTNAME HOST_LABEL "(\\." HOST_LABEL ")*"
 #define ATEXT "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
-/* The limit of 63 characters a label is left to the mail system: it would cost a state per character. */
+/* The limit of 63 characters a label is left to the mail system: it would cost a state per
+ * character. */
 #define MAIL_LABEL "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
 #define EMAIL_DOMAIN "@(" MAIL_LABEL "(\\." MAIL_LABEL ")*|\\[" IPV4 "\\]|\\[IPv6:" IPV6 "\\])"
 #define EMAIL "(" ATEXT "+(\\." ATEXT "+)*|\"([ !#-\\[\\]-~]|\\\\[ -~])*\")" EMAIL_DOMAIN

@@ -74,8 +74,8 @@ static int fid_cmp(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* key[1..n] hold kids: flattens nested nodes of the same kind is not done (sharing is worth more), but constants, repeats and
- * x with not-x go away. */
+/* key[1..n] hold kids: flattens nested nodes of the same kind is not done (sharing is worth more),
+ * but constants, repeats and x with not-x go away. */
 Fid formula_all(Formulas *f, FKind kind, const Fid *kids, uint32_t n) {
     Fid unit = kind == FK_AND ? F_ALWAYS : F_NEVER, zero = kind == FK_AND ? F_NEVER : F_ALWAYS;
     uint32_t *key = work_array(f->w, uint32_t, (size_t)n + 1), m = 1;

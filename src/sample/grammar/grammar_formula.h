@@ -1,9 +1,10 @@
 /* grammar_formula.h: JSON Schemas as boolean formulas over atoms.
  *
- * An atom constrains values of one type and lets all others pass ("minLength 2", "member a, if present, satisfies g").
- * A schema is the conjunction of its keywords; allOf, anyOf, oneOf, not, if/then/else and $ref are boolean structure.
- * Below a member or an element the formula stops at F_SCHEMA, a reference that is looked up when needed, so recursive
- * schemas stay finite. Formulas are hash-consed: equal ones have equal numbers, and goals are found again by number. */
+ * An atom constrains values of one type and lets all others pass ("minLength 2", "member a, if
+ * present, satisfies g"). A schema is the conjunction of its keywords; allOf, anyOf, oneOf, not,
+ * if/then/else and $ref are boolean structure. Below a member or an element the formula stops at
+ * F_SCHEMA, a reference that is looked up when needed, so recursive schemas stay finite. Formulas
+ * are hash-consed: equal ones have equal numbers, and goals are found again by number. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_FORMULA_H
 #define MLXCEL_SAMPLE_GRAMMAR_FORMULA_H
 
@@ -44,7 +45,8 @@ typedef enum AtomKind {
     ATOM_PATTERN,       /* members whose name is in dfa satisfy goal */
     ATOM_REST,          /* members that none of `but` covers satisfy goal */
     ATOM_NAMES,         /* names are in dfa */
-    ATOM_EXISTS, /* some member that atom `of` covers (PATTERN, REST; NAMES: violates) satisfies goal */
+    /* some member that atom `of` covers (PATTERN, REST; NAMES: violates) satisfies goal */
+    ATOM_EXISTS,
 } AtomKind;
 
 typedef struct

@@ -4,8 +4,9 @@
  *   "literal"  [class]  [^class]  .  name  ( ... )  <[token id]>  !<[token id]>
  *   item*  item+  item?  item{m}  item{m,}  item{m,n}
  *
- * Escapes in literals and classes: \n \r \t \\ \" \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH. Alternatives go on to the next line only
- * behind '|' or inside brackets. Every rule becomes a raw lexer; left recursion is refused. */
+ * Escapes in literals and classes: \n \r \t \\ \" \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH. Alternatives
+ * go on to the next line only behind '|' or inside brackets. Every rule becomes a raw lexer; left
+ * recursion is refused. */
 #include "base/map.h"
 #include "base/utf8.h"
 #include "sample/grammar/grammar_re.h"
@@ -365,7 +366,8 @@ static bool find_nullable(Gbnf *p) {
     return true;
 }
 
-/* Depth-first over "begins with a call of": a rule met again while it is still open is left-recursive. */
+/* Depth-first over "begins with a call of": a rule met again while it is still open is
+ * left-recursive. */
 typedef struct LeftFrame {
     uint32_t rule, at; /* next of the rule's leading calls */
 } LeftFrame;

@@ -9,7 +9,8 @@
 
 enum { GOAL_MAX = 20000, GOAL_EMPTY_DEPTH = 5 };
 
-/* Blanks between tokens: none, one, or a line end with its indentation. Bounded, so that a model cannot idle in blanks. */
+/* Blanks between tokens: none, one, or a line end with its indentation. Bounded, so that a model
+ * cannot idle in blanks. */
 #define SPACE_PATTERN " ?|\\n[ \\t]{0,60}"
 
 /* ---- numbering ---- */
@@ -68,7 +69,8 @@ static bool lexer_push(Goals *g, const Dfa *d, LexMode mode, uint32_t *out) {
     return true;
 }
 
-/* Equal automata share a lexer, so they share masks. Member names have lexers of their own (lexer_ids maps to numbers). */
+/* Equal automata share a lexer, so they share masks. Member names have lexers of their own
+ * (lexer_ids maps to numbers). */
 bool goal_lexer(Goals *g, const Dfa *d, LexMode mode, uint32_t *out) {
     uint32_t n, *key = d ? dfa_words_of(g, d, mode, &n) : NULL;
     bool fresh;
@@ -118,7 +120,8 @@ static int u64_cmp(const void *a, const void *b) {
 
 static uint32_t clamp_count(uint64_t n) { return n > 0x7FFFFFFF ? IR_UNBOUNDED : (uint32_t)n; }
 
-/* Only lengths matter: intervals of allowed lengths, counted while matching instead of state by state. */
+/* Only lengths matter: intervals of allowed lengths, counted while matching instead of state by
+ * state. */
 static bool add_lengths(Goals *g, IrGoal *goal, Fid f) {
     uint64_t *cuts = NULL;
     uint32_t n = 0, cap = 0;

@@ -1,9 +1,10 @@
 /* grammar_goal.h: from formulas to the IR; for this folder only.
  *
- * A goal is a formula that a value has to satisfy. It is split by type: strings and numbers are closed under and, or, not,
- * so they become one automaton; arrays and objects become a disjunction of conjunctions of positive atoms, each an array or
- * object form. Member and element goals are conjunctions of references, looked up by number, so recursion ends. At last
- * goals that no finite value satisfies are found (least fixpoint) and cut off: what remains can always be completed. */
+ * A goal is a formula that a value has to satisfy. It is split by type: strings and numbers are
+ * closed under and, or, not, so they become one automaton; arrays and objects become a disjunction
+ * of conjunctions of positive atoms, each an array or object form. Member and element goals are
+ * conjunctions of references, looked up by number, so recursion ends. At last goals that no finite
+ * value satisfies are found (least fixpoint) and cut off: what remains can always be completed. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_GOAL_H
 #define MLXCEL_SAMPLE_GRAMMAR_GOAL_H
 

@@ -107,7 +107,8 @@ bool goal_add_array(Goals *g, IrGoal *goal, const Conj *c) {
     return list_add(g, &goal->arrays, &goal->n_arrays, g->n_arrays++);
 }
 
-/* A copy without dead goals; without contains, max is cut at the first index where nothing may stand. */
+/* A copy without dead goals; without contains, max is cut at the first index where nothing may
+ * stand. */
 static bool array_alive_form(Goals *g, const GoalArray *a, IrArray *out) {
     *out = a->ir;
     out->elements = work_array(g->w, IrElement, (size_t)a->ir.n_prefix + 1);
@@ -202,7 +203,8 @@ static bool object_plan(Goals *g, const Conj *c, ObjectPlan *p) {
     return true;
 }
 
-/* A class of names under construction: the name spelled (IR_NONE: others) and the patterns that match. */
+/* A class of names under construction: the name spelled (IR_NONE: others) and the patterns that
+ * match. */
 typedef struct NameClass {
     uint32_t name, matched; /* matched: mask of ObjectPlan.patterns */
 } NameClass;
@@ -280,8 +282,8 @@ static const Dfa *classes_build(Goals *g, const ObjectPlan *p, NameClass **class
     return d;
 }
 
-/* Replaces the EXISTS atom at `at` by each name that could be the witness. A free name as witness cannot be enforced: a later
- * member of the same name could take its place. */
+/* Replaces the EXISTS atom at `at` by each name that could be the witness. A free name as witness
+ * cannot be enforced: a later member of the same name could take its place. */
 static bool witness_split(Goals *g, IrGoal *goal, const Conj *c, uint32_t at, const ObjectPlan *p,
                           const NameClass *classes, uint32_t n_classes, int depth) {
     Atom exists = *goal_atom(g, c->atoms[at]), of = *goal_atom(g, exists.of);
@@ -393,7 +395,8 @@ bool goal_object_live(const Goals *g, const GoalObject *o) {
            (region || named >= o->ir.min);
 }
 
-/* Per state of the key automaton: which classes can still be reached. Sweeps backwards until nothing changes. */
+/* Per state of the key automaton: which classes can still be reached. Sweeps backwards until
+ * nothing changes. */
 static bool reach_compute(Goals *g, GoalObject *o, const Dfa *d) {
     IrObject *f = &o->ir;
     f->reach = work_array(g->w, uint32_t, (size_t)d->n * f->n_words);

@@ -1,4 +1,5 @@
-/* Formulas seen by one type: literals, strings, numbers, and the disjunctive form that arrays and objects need. */
+/* Formulas seen by one type: literals, strings, numbers, and the disjunctive form that arrays and
+ * objects need. */
 #include <stdlib.h>
 #include <string.h>
 

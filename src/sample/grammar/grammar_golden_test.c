@@ -1,5 +1,5 @@
-/* Grammars and schemas against the golden texts: every accepted text is accepted, every rejected one rejected, every prefix
- * stays alive, and what has to be refused is refused with a message. */
+/* Grammars and schemas against the golden texts: every accepted text is accepted, every rejected
+ * one rejected, every prefix stays alive, and what has to be refused is refused with a message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,11 +2,13 @@
 
 #include <string.h>
 
-/* Plain characters as ranges: everything from U+0020 but the quote, the backslash and U+007F (see grammar_vocab.h). */
+/* Plain characters as ranges: everything from U+0020 but the quote, the backslash and U+007F (see
+ * grammar_vocab.h). */
 static const CpRange plain_ranges[] = {
     {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0xD7FF}, {0xE000, SET_MAX_CP}};
 
-/* The smallest `plain` over all successors on plain characters; -1 if some plain character is dead. */
+/* The smallest `plain` over all successors on plain characters; -1 if some plain character is
+ * dead. */
 static int plain_successors(const Dfa *d, uint32_t q, const uint8_t *plain, const uint8_t *alive) {
     int least = IR_PLAIN_MAX;
     uint32_t e = d->edge_at[q], end = d->edge_at[q + 1];
@@ -30,7 +32,8 @@ bool ir_lexer_analyze(GrammarWork *w, IrLexer *lexer, const uint8_t *alive) {
     lexer->plain = work_array(w, uint8_t, d->n);
     if (!lexer->plain) return false;
     memset(lexer->plain, IR_PLAIN_MAX, d->n);
-    /* Greatest fixpoint from above. Values only fall; a state off the fixpoint falls at least one per sweep. */
+    /* Greatest fixpoint from above. Values only fall; a state off the fixpoint falls at least one
+     * per sweep. */
     for (bool again = true; again;) {
         again = false;
         if (!work_spend(w, d->n + (d->n ? d->edge_at[d->n] : 0))) return false;

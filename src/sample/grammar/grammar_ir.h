@@ -1,11 +1,14 @@
-/* grammar_ir.h: what every front end compiles to, and what the matcher (grammar_machine.c) runs. Immutable after compiling.
+/* grammar_ir.h: what every front end compiles to, and what the matcher (grammar_machine.c) runs.
+ * Immutable after compiling.
  *
- * Lexers are automata read as bytes: LEX_RAW spells its code points in UTF-8 (GBNF rules, regexes, numbers, literals);
- * LEX_JSON reads a JSON string whose decoded characters are the automaton's input, escapes included. A raw lexer may call
- * other lexers by number (GBNF rules); so a set of raw lexers is a recursive transition network.
+ * Lexers are automata read as bytes: LEX_RAW spells its code points in UTF-8 (GBNF rules, regexes,
+ * numbers, literals); LEX_JSON reads a JSON string whose decoded characters are the automaton's
+ * input, escapes included. A raw lexer may call other lexers by number (GBNF rules); so a set of
+ * raw lexers is a recursive transition network.
  *
- * JSON values are goals: the ways a value may be written, each a lexer, a string with a bounded length, an object form or
- * an array form. Object forms allow their members in any order: the matcher keeps the set of names already used. */
+ * JSON values are goals: the ways a value may be written, each a lexer, a string with a bounded
+ * length, an object form or an array form. Object forms allow their members in any order: the
+ * matcher keeps the set of names already used. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_IR_H
 #define MLXCEL_SAMPLE_GRAMMAR_IR_H
 
@@ -20,7 +23,8 @@ typedef struct IrLexer {
     const Dfa *dfa;
     LexMode mode;
     uint8_t *
-        plain; /* per state: how many plain characters (see GrammarVocab) surely keep it alive; capped */
+        /* per state: how many plain characters (see GrammarVocab) surely keep it alive; capped */
+        plain;
 } IrLexer;
 
 typedef struct IrLength { /* a string of min..max code points, all characters allowed */
@@ -33,7 +37,8 @@ typedef struct IrGoal {
     uint32_t n_lexers, n_objects, n_arrays, n_lengths;
 } IrGoal;
 
-/* A class of member names: one name that the schema spells, or a region (pattern, all others). Only usable ones are kept. */
+/* A class of member names: one name that the schema spells, or a region (pattern, all others). Only
+ * usable ones are kept. */
 typedef struct IrClass {
     uint32_t goal;  /* of the value */
     uint32_t named; /* bit of the name in the set of names used; IR_NONE for a region */
@@ -60,8 +65,8 @@ typedef struct IrContains {
     uint32_t min, max, from; /* elements at index >= from that match: min..max of them */
 } IrContains;
 
-/* An element at one index may be written in 2^n_contains ways: bit c set means it matches contains c and is counted.
- * goals[choice], IR_NONE where impossible. */
+/* An element at one index may be written in 2^n_contains ways: bit c set means it matches contains
+ * c and is counted. goals[choice], IR_NONE where impossible. */
 typedef struct IrElement {
     uint32_t goals[1 << IR_MAX_CONTAINS];
 } IrElement;
@@ -73,7 +78,8 @@ typedef struct IrArray {
     uint32_t min, max;
     uint32_t clip; /* indices from here on behave alike */
     uint8_t *
-        finish; /* with contains: per state (ir_array_slot), whether it can still be closed validly */
+        /* with contains: per state (ir_array_slot), whether it can still be closed validly */
+        finish;
 } IrArray;
 
 typedef struct GrammarIr {
@@ -94,7 +100,8 @@ enum { IR_PLAIN_MAX = 64 }; /* cap of IrLexer.plain: means any number */
 /* Fills lexer->plain; alive[q] false marks states that do not count (NULL: all count). */
 bool ir_lexer_analyze(GrammarWork *w, IrLexer *lexer, const uint8_t *alive);
 
-/* Array bookkeeping shared by the compiler (is the form empty?) and the matcher (may it close, may it go on?). */
+/* Array bookkeeping shared by the compiler (is the form empty?) and the matcher (may it close, may
+ * it go on?). */
 typedef struct IrArrayState {
     uint32_t index, counts[IR_MAX_CONTAINS];
 } IrArrayState;

@@ -1,10 +1,12 @@
-/* Positions within JSON values: goals, strings of bounded length, objects with their members in any order, arrays.
+/* Positions within JSON values: goals, strings of bounded length, objects with their members in any
+ * order, arrays.
  *
  *   object   { _ }   { _ "key" _ : _ value _ , _ "key" ...     _ is a run of blanks (the space lexer, may be empty)
  *   array    [ _ ]   [ _ value _ , _ value ...
  *
- * An object state is {form, members so far, set of names used}; an array state {form, index, matches counted}. A member or
- * element is only begun when the rest can still be completed, so no position is a dead end. */
+ * An object state is {form, members so far, set of names used}; an array state {form, index,
+ * matches counted}. A member or element is only begun when the rest can still be completed, so no
+ * position is a dead end. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -68,7 +70,8 @@ static bool object_may_close(const Machine *m, uint32_t o) {
     return w[1] >= f->min && !required_open(f, w + 2);
 }
 
-/* The names that may come next: unused ones, only required ones when room for others is gone. regions: free names too. */
+/* The names that may come next: unused ones, only required ones when room for others is gone.
+ * regions: free names too. */
 static bool object_choices(const Machine *m, uint32_t o, uint32_t *unused, bool *regions) {
     const uint32_t *w = object_words(m, o);
     const IrObject *f = object_form(m, o);
@@ -87,7 +90,8 @@ static bool object_choices(const Machine *m, uint32_t o, uint32_t *unused, bool 
 
 enum { NAME_WORDS = 128 }; /* the compiler limits n_named to 32 times this */
 
-/* Whether the key position can still become a usable name; tail: only free names are left, whatever was used. */
+/* Whether the key position can still become a usable name; tail: only free names are left, whatever
+ * was used. */
 static bool key_alive(const Machine *m, uint32_t o, const Pos *lex, bool *tail) {
     uint32_t unused[NAME_WORDS], all[NAME_WORDS];
     bool regions;

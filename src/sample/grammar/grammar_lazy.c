@@ -132,7 +132,8 @@ static size_t word_end(const LazyTrigger *t, Str text, size_t seen) {
     return at == STR_NPOS ? at : at + t->text.n;
 }
 
-/* The first end of a match behind `seen`. Text that is not UTF-8 ends the search there; a cut character waits. */
+/* The first end of a match behind `seen`. Text that is not UTF-8 ends the search there; a cut
+ * character waits. */
 static size_t pattern_end(const LazyTrigger *t, Str text, size_t seen, int64_t *budget) {
     size_t whole = text.n - utf8_incomplete_tail(text);
     if (!t->find->n) return STR_NPOS;

@@ -27,8 +27,8 @@ LazyRules *lazy_rules_new(const GrammarLazy *lazy, const GrammarVocab *vocab,
                           Err *err); /* vocab may be NULL */
 void lazy_rules_release(LazyRules *r);
 
-/* Looks for a trigger that ends in text[seen..]; *at is where the grammar begins, STR_NPOS if none is there. The earliest
- * end wins. seen: bytes of text that were looked at before. */
+/* Looks for a trigger that ends in text[seen..]; *at is where the grammar begins, STR_NPOS if none
+ * is there. The earliest end wins. seen: bytes of text that were looked at before. */
 bool lazy_rules_find(const LazyRules *r, Str text, size_t seen, size_t *at, Err *err) MUST_CHECK;
 const LazyTrigger *lazy_rules_token(const LazyRules *r,
                                     uint32_t token); /* NULL if the token triggers nothing */

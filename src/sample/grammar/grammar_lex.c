@@ -1,6 +1,6 @@
-/* Lexers read as bytes: UTF-8, and in JSON strings the escapes. A position inside a character knows the range of code points
- * that the bytes so far can still become; where they all lead to one state the range is forgotten, so that equal futures
- * are equal positions. */
+/* Lexers read as bytes: UTF-8, and in JSON strings the escapes. A position inside a character knows
+ * the range of code points that the bytes so far can still become; where they all lead to one state
+ * the range is forgotten, so that equal futures are equal positions. */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "sample/grammar/grammar_machine.h"
@@ -39,8 +39,8 @@ static uint32_t edge_from(const Dfa *d, uint32_t q, uint32_t cp) {
     return lo;
 }
 
-/* A position that spells a code point of [lo, hi] from q with `left` more units; 0 if none of them leads on. With
- * `aligned`, every continuation of the units so far stays within the range. */
+/* A position that spells a code point of [lo, hi] from q with `left` more units; 0 if none of them
+ * leads on. With `aligned`, every continuation of the units so far stays within the range. */
 static uint32_t spell_pos(Machine *m, uint32_t lexer, uint32_t sub, uint32_t left, uint32_t q,
                           uint32_t lo, uint32_t hi, bool aligned) {
     const Dfa *d = m->ir->lexers[lexer].dfa;
@@ -87,7 +87,8 @@ static int hex_value(uint8_t b) {
     return b >= 'a' && b <= 'f' ? b - 'a' + 10 : -1;
 }
 
-/* \uXXXX: left hex digits to come, [lo, hi] of 16 bits. High surrogates go on to a low one; lone ones are not text. */
+/* \uXXXX: left hex digits to come, [lo, hi] of 16 bits. High surrogates go on to a low one; lone
+ * ones are not text. */
 static uint32_t hex_step(Machine *m, Pos p, uint8_t b) {
     uint32_t left = (p.b & 0xFF) - 1;
     int v = hex_value(b);
@@ -104,7 +105,8 @@ static uint32_t hex_step(Machine *m, Pos p, uint8_t b) {
         return spell_pos(m, p.a, SUB_LOW, 6, p.c, from, from + 0x3FF, true);
     }
     const Dfa *d = m->ir->lexers[p.a].dfa;
-    /* the block mixes surrogates and characters: alive if a character of it or a pair beginning in it is */
+    /* the block mixes surrogates and characters: alive if a character of it or a pair beginning in
+     * it is */
     uint32_t last = lo > 0xD800 ? lo : 0xD800, end = hi < 0xDBFF ? hi : 0xDBFF;
     uint32_t e = edge_from(d, p.c, lo), pair = edge_from(d, p.c, 0x10000 + ((last - 0xD800) << 10));
     bool plain = e < d->edge_at[p.c + 1] && d->edges[e].lo <= hi && !(lo >= 0xD800 && hi <= 0xDFFF);

@@ -175,7 +175,8 @@ void closure_pop(Machine *m, uint32_t stack, uint32_t label) {
     }
 }
 
-/* A raw lexer state that can only return: calling with it as the return position needs no stack entry. */
+/* A raw lexer state that can only return: calling with it as the return position needs no stack
+ * entry. */
 static bool returns_only(const Dfa *d, uint32_t q) {
     return d->label[q] >= 0 && d->edge_at[q] == d->edge_at[q + 1] &&
            (!d->call_at || d->call_at[q] == d->call_at[q + 1]);
@@ -225,7 +226,8 @@ static int config_cmp(const void *a, const void *b) {
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* Follows everything that consumes nothing, then merges configurations of one position; returns the state's id. */
+/* Follows everything that consumes nothing, then merges configurations of one position; returns the
+ * state's id. */
 static uint32_t closure_end(Machine *m) {
     while (m->n_work && !m->failed) {
         Config c = m->work[--m->n_work];

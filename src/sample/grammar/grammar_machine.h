@@ -1,17 +1,21 @@
-/* grammar_machine.h: runs a GrammarIr over bytes. A nondeterministic pushdown automaton, determinized lazily.
+/* grammar_machine.h: runs a GrammarIr over bytes. A nondeterministic pushdown automaton,
+ * determinized lazily.
  *
- * A position says where we are within one lexer, object or array. A stack is what to return to when that is finished; a
- * stack node holds a set of (return position, rest of the stack), so one node stands for many stacks at once and ambiguity
- * costs no more than its distinct positions (a graph-structured stack, Tomita 1985, kept in canonical form). A state is a
- * set of (position, stack). Positions, stacks and states are interned: equal ones have equal ids, so transitions and token
- * masks can be cached per id. States are numbers; a matcher forks, saves and rolls back by copying one.
+ * A position says where we are within one lexer, object or array. A stack is what to return to when
+ * that is finished; a stack node holds a set of (return position, rest of the stack), so one node
+ * stands for many stacks at once and ambiguity costs no more than its distinct positions (a
+ * graph-structured stack, Tomita 1985, kept in canonical form). A state is a set of (position,
+ * stack). Positions, stacks and states are interned: equal ones have equal ids, so transitions and
+ * token masks can be cached per id. States are numbers; a matcher forks, saves and rolls back by
+ * copying one.
  *
  *     uint32_t s = machine_start(m);
  *     s = machine_step(m, s, 'a');           MACHINE_DEAD: not accepted
  *     if (machine_may_end(m, s)) ...
  *     if (m->failed) ...                     memory or budget ran out: sticky, states are unreliable from then on
  *
- * One thread at a time. The caller owns the IR; memory of the machine is capped (machine_collect makes room). */
+ * One thread at a time. The caller owns the IR; memory of the machine is capped (machine_collect
+ * makes room). */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_MACHINE_H
 #define MLXCEL_SAMPLE_GRAMMAR_MACHINE_H
 
@@ -19,13 +23,15 @@
 #include "sample/grammar/grammar_table.h"
 
 enum { MACHINE_DEAD = 0, MACHINE_UNKNOWN_STACK = 1 };
-/* Nesting: of rules, and of JSON values (json_parse reads 128 deep). A bracket is only opened with MACHINE_HEADROOM left. */
+/* Nesting: of rules, and of JSON values (json_parse reads 128 deep). A bracket is only opened with
+ * MACHINE_HEADROOM left. */
 enum { MACHINE_MAX_DEPTH = 1500, MACHINE_MAX_JSON_DEPTH = 124, MACHINE_HEADROOM = 4 };
 
 typedef enum PosKind {
     POS_FINISHED, /* the root is complete */
     POS_ESCAPE,   /* a: label. Left the unknown stack: what follows depends on the caller's stack */
-    POS_LEX, /* a: lexer, b: sub-state and bytes left, c: state, d, e: range of code points being spelled */
+    /* a: lexer, b: sub-state and bytes left, c: state, d, e: range of code points being spelled */
+    POS_LEX,
     POS_LENGTH,     /* a: string position, b: code points still needed, c: still allowed */
     POS_GOAL,       /* a: goal */
     POS_OBJECT,     /* a: phase, b: object state */

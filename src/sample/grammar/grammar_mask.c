@@ -70,7 +70,8 @@ static bool escapes_note(MaskCache *c, const Machine *m, uint32_t state, uint32_
     return true;
 }
 
-/* machine_step() with its cache looked at in place: nearly every step of a walk has been made before. */
+/* machine_step() with its cache looked at in place: nearly every step of a walk has been made
+ * before. */
 static inline uint32_t step(Machine *m, uint32_t state, uint8_t byte) {
     uint32_t row = m->state_row[state];
     if (row) {

@@ -1,5 +1,6 @@
-/* Token masks: equal to trying every token, along random walks over many grammars; whatever a walk over masks finishes is
- * accepted, parses as JSON and can be rolled back; work per mask is bounded. */
+/* Token masks: equal to trying every token, along random walks over many grammars; whatever a walk
+ * over masks finishes is accepted, parses as JSON and can be rolled back; work per mask is
+ * bounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,7 +159,8 @@ static void finished_walks_parse(void **state) {
                 n_walks * 8); /* nearly all end; those that do not are long, not stuck */
 }
 
-/* Rolling back gives the same masks as never having gone on, and clones do not disturb each other. */
+/* Rolling back gives the same masks as never having gone on, and clones do not disturb each
+ * other. */
 static void rollback_and_clones(void **state) {
     (void)state;
     Err err = {0};
@@ -197,7 +199,8 @@ static void rollback_and_clones(void **state) {
     mem_free(after);
 }
 
-/* Work is bounded by counts: a mask looks at few trie nodes on average, and a second walk over the same text at none. */
+/* Work is bounded by counts: a mask looks at few trie nodes on average, and a second walk over the
+ * same text at none. */
 static void masks_are_cached(void **state) {
     (void)state;
     Err err = {0};

@@ -7,7 +7,8 @@
 
 enum { NUMBER_MAX_DIGITS = 800 };
 
-/* A JSON number, exactly: neg, digits d[0..n), of which the first `point` are the integer part ("0" has n_int 1). */
+/* A JSON number, exactly: neg, digits d[0..n), of which the first `point` are the integer part ("0"
+ * has n_int 1). */
 typedef struct Decimal {
     bool neg;
     char integer[NUMBER_MAX_DIGITS + 1], fraction[NUMBER_MAX_DIGITS + 1];
@@ -145,7 +146,8 @@ static Dfa *num_build(GrammarWork *w, const NumAutomaton *x) {
     return w->failed ? NULL : dfa_minimize(w, dfabuild_finish(&b, 0));
 }
 
-/* ---- comparing: a = digits of the integer part read (one past the bound's: longer), b = 0 equal so far, 1 less, 2 greater ---- */
+/* ---- comparing: a = digits of the integer part read (one past the bound's: longer), b = 0 equal
+ * so far, 1 less, 2 greater ---- */
 
 enum { CMP_EQUAL, CMP_LESS, CMP_GREATER };
 
@@ -212,7 +214,8 @@ Dfa *number_compare(GrammarWork *w, Str text, unsigned accept, const char *what)
     return num_build(w, &x);
 }
 
-/* ---- multiples of p / 10^k: a = remainder of the digits read, b = digits of the fraction read ---- */
+/* ---- multiples of p / 10^k: a = remainder of the digits read, b = digits of the fraction read
+ * ---- */
 
 static bool multiple_digit(const NumAutomaton *x, NumState *s, int digit) {
     if (s->phase == NUM_FRAC && s->b == x->k) return digit == 0;

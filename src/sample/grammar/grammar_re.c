@@ -114,7 +114,8 @@ static uint32_t nfa_emit_repeat(Nfa *a, const Re *re, uint32_t next) {
     return at;
 }
 
-/* Emits re in front of node `next`; returns its first node. Depth is bounded by the parsers' nesting limit. */
+/* Emits re in front of node `next`; returns its first node. Depth is bounded by the parsers'
+ * nesting limit. */
 static uint32_t nfa_emit(Nfa *a, const Re *re, uint32_t next) {
     switch (re->kind) {
     case RE_EMPTY:
@@ -189,7 +190,8 @@ static void closure_begin(Det *d) {
     d->n_list = 0;
 }
 
-/* Adds node and what it reaches by splits; with resolve also through the assertions that hold there. */
+/* Adds node and what it reaches by splits; with resolve also through the assertions that hold
+ * there. */
 static bool closure_add(Det *d, uint32_t node, bool resolve, Around before, Around after) {
     uint32_t n = 0, spent = 1;
     d->stack[n++] = node;
@@ -306,7 +308,8 @@ static bool det_accepts(Det *d, const uint32_t *subset, uint32_t n, Around befor
     return false;
 }
 
-/* One call edge per rule: where several nodes call the same rule, the ways on from there are merged. */
+/* One call edge per rule: where several nodes call the same rule, the ways on from there are
+ * merged. */
 static bool det_calls(Det *d, DfaBuilder *out, const uint32_t *subset, uint32_t n, Around before) {
     for (uint32_t i = 0; i < n; i++) {
         const NfaNode *x = &d->a.nodes[subset[i]];

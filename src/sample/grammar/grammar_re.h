@@ -1,8 +1,10 @@
-/* grammar_re.h: the syntax tree shared by regular expressions and GBNF rules, and its compilation to a Dfa.
+/* grammar_re.h: the syntax tree shared by regular expressions and GBNF rules, and its compilation
+ * to a Dfa.
  *
- * Trees are built bottom-up in the work arena by the two parsers (grammar_regex.c, grammar_gbnf.c). re_compile() lays the
- * tree out as an NFA (Thompson 1968) and determinizes it. Zero-width assertions (^ $ \b \B) are resolved during
- * determinization: a subset remembers what kind of character came before, and each of its transitions knows what comes next. */
+ * Trees are built bottom-up in the work arena by the two parsers (grammar_regex.c, grammar_gbnf.c).
+ * re_compile() lays the tree out as an NFA (Thompson 1968) and determinizes it. Zero-width
+ * assertions (^ $ \b \B) are resolved during determinization: a subset remembers what kind of
+ * character came before, and each of its transitions knows what comes next. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_RE_H
 #define MLXCEL_SAMPLE_GRAMMAR_RE_H
 

@@ -1,8 +1,9 @@
 /* grammar_run.h: inside of Grammar and of the mask cache; for this folder only.
  *
- * A mask is put together from position masks. The mask of a position is computed against an unknown stack: tokens that stay
- * above it are settled for good; where a token leaves the position, the trie node is noted (an escape) and the rest of the
- * token is walked with the stack at hand. So the 128k tokens are looked at once per position, not once per state. */
+ * A mask is put together from position masks. The mask of a position is computed against an unknown
+ * stack: tokens that stay above it are settled for good; where a token leaves the position, the
+ * trie node is noted (an escape) and the rest of the token is walked with the stack at hand. So the
+ * 128k tokens are looked at once per position, not once per state. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_RUN_H
 #define MLXCEL_SAMPLE_GRAMMAR_RUN_H
 

@@ -124,7 +124,8 @@ bool schema_pattern(Schema *s, const SchemaEntry *e, const char *keyword, Str te
 
 /* ---- keywords ---- */
 
-/* Keywords that are read by one of the readers, and those that never decide whether a value is valid. */
+/* Keywords that are read by one of the readers, and those that never decide whether a value is
+ * valid. */
 static const char *const handled[] = {"type",
                                       "enum",
                                       "const",
@@ -243,7 +244,8 @@ static bool read_ref(Schema *s, uint32_t entry, const char *keyword, Fid *out) {
     return target != F_ERROR && schema_and(s, out, schema_formula(s, target));
 }
 
-/* At least one branch, and only that one: branches that surely never hold together need no negation. */
+/* At least one branch, and only that one: branches that surely never hold together need no
+ * negation. */
 static Fid one_of(Schema *s, const Fid *kids, uint32_t n) {
     Fid any = F_NEVER;
     for (uint32_t i = 0; i < n; i++) {

@@ -1,7 +1,8 @@
 /* grammar_schema.h: from a JSON Schema document to formulas; for this folder only.
  *
- * schema_formula() reads one subschema's keywords. Every keyword is enforced, known to be an annotation, or refused by
- * name with its place. $ref is resolved inside the document (pointers, anchors, $id); remote references are refused. */
+ * schema_formula() reads one subschema's keywords. Every keyword is enforced, known to be an
+ * annotation, or refused by name with its place. $ref is resolved inside the document (pointers,
+ * anchors, $id); remote references are refused. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_SCHEMA_H
 #define MLXCEL_SAMPLE_GRAMMAR_SCHEMA_H
 

@@ -159,7 +159,8 @@ bool schema_read_scalars(Schema *s, uint32_t entry, Fid *out) {
 
 /* ---- arrays ---- */
 
-/* prefixItems, or `items` as a list in the drafts before 2020-12; *rest is the schema of the elements behind them. */
+/* prefixItems, or `items` as a list in the drafts before 2020-12; *rest is the schema of the
+ * elements behind them. */
 static bool read_elements(Schema *s, uint32_t entry, Fid *out) {
     SchemaEntry e = s->entries[entry];
     const Json *prefix = json_get(e.json, "prefixItems"), *items = json_get(e.json, "items");
@@ -284,7 +285,8 @@ static bool read_members(Schema *s, uint32_t entry, Fid *out) {
                                                .keyword = "additionalProperties"});
 }
 
-/* "If the member is there, then ..." of dependentRequired, dependentSchemas and draft 7's dependencies. */
+/* "If the member is there, then ..." of dependentRequired, dependentSchemas and draft 7's
+ * dependencies. */
 static bool read_dependents(Schema *s, uint32_t entry, const char *keyword, Fid *out) {
     SchemaEntry e = s->entries[entry];
     const Json *map = json_get(e.json, keyword);

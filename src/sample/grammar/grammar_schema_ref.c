@@ -1,5 +1,5 @@
-/* References within a schema document: JSON pointers (RFC 6901), anchors, and $id as base URI (RFC 3986 section 5, the parts
- * that occur in schemas). */
+/* References within a schema document: JSON pointers (RFC 6901), anchors, and $id as base URI (RFC
+ * 3986 section 5, the parts that occur in schemas). */
 #include <string.h>
 
 #include "base/buf.h"
@@ -50,7 +50,8 @@ static bool is_data_keyword(Str key) {
            str_eqc(key, "examples") || str_eqc(key, "example");
 }
 
-/* Notes every subschema with an $id. in_map: the members of json are named by users (properties, $defs), not keywords. */
+/* Notes every subschema with an $id. in_map: the members of json are named by users (properties,
+ * $defs), not keywords. */
 static bool resources_find(Schema *s, const Json *json, uint32_t resource, bool in_map, int depth) {
     if (depth > REF_MAX_DEPTH)
         return work_fail(s->w, ERR_LIMIT, "the schema is nested more than %d deep", REF_MAX_DEPTH);
@@ -152,7 +153,8 @@ static const Json *pointer_follow(Schema *s, Str pointer, uint32_t *resource) {
     return at;
 }
 
-/* The subschema of a resource with this $anchor or $dynamicAnchor; n counts those found with the second kind anywhere. */
+/* The subschema of a resource with this $anchor or $dynamicAnchor; n counts those found with the
+ * second kind anywhere. */
 static const Json *anchor_find(Schema *s, const Json *json, Str name, bool same_resource,
                                int depth) {
     if (depth > REF_MAX_DEPTH || !work_spend(s->w, json->n + 1)) return NULL;

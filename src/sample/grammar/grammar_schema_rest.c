@@ -1,6 +1,7 @@
-/* unevaluatedProperties and unevaluatedItems: what no keyword of the schema, nor any subschema that holds for the same value,
- * has looked at. Which subschemas hold depends on the value, so the cases are split: each is a condition with what is
- * evaluated under it, and the keyword applies to the rest case by case. */
+/* unevaluatedProperties and unevaluatedItems: what no keyword of the schema, nor any subschema that
+ * holds for the same value, has looked at. Which subschemas hold depends on the value, so the cases
+ * are split: each is a condition with what is evaluated under it, and the keyword applies to the
+ * rest case by case. */
 #include <string.h>
 
 #include "sample/grammar/grammar_schema.h"
@@ -92,7 +93,8 @@ static bool evaluates_nothing(const SeenList *l) {
     return true;
 }
 
-/* What the keywords of this very schema evaluate; its own unevaluated... counts as everything, unless it is the one asking. */
+/* What the keywords of this very schema evaluate; its own unevaluated... counts as everything,
+ * unless it is the one asking. */
 static bool own_case(Schema *s, uint32_t entry, bool top, Seen *out) {
     SchemaEntry e = s->entries[entry];
     const Json *props = json_get(e.json, "properties"),

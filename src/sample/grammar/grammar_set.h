@@ -1,5 +1,6 @@
-/* grammar_set.h: sets of code points as sorted, disjoint ranges. Surrogates are never members. Numbers above U+10FFFF stand
- * for whole tokens (SET_TOKEN_BASE + id), which lets token references of GBNF travel through the same automata. */
+/* grammar_set.h: sets of code points as sorted, disjoint ranges. Surrogates are never members.
+ * Numbers above U+10FFFF stand for whole tokens (SET_TOKEN_BASE + id), which lets token references
+ * of GBNF travel through the same automata. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_SET_H
 #define MLXCEL_SAMPLE_GRAMMAR_SET_H
 

@@ -149,7 +149,8 @@ static bool state_move(GrammarState *s, Snapshot next, bool *ok, Err *err) {
     return true;
 }
 
-/* Lazy and not active yet: the text grows until a trigger is in it; from there the grammar reads. */
+/* Lazy and not active yet: the text grows until a trigger is in it; from there the grammar
+ * reads. */
 static bool lazy_accept(GrammarState *s, Str bytes, const LazyTrigger *token, bool *ok, Err *err) {
     Machine *m = &s->grammar->machine;
     Snapshot next = s->now;

@@ -1,5 +1,6 @@
-/* grammar_table.h: interns sequences of 32-bit words: equal sequences get the same dense id. Automaton states, stacks and
- * whole matcher states are told apart this way. Ids count from 0 in order of first appearance. Zero-initialised is valid. */
+/* grammar_table.h: interns sequences of 32-bit words: equal sequences get the same dense id.
+ * Automaton states, stacks and whole matcher states are told apart this way. Ids count from 0 in
+ * order of first appearance. Zero-initialised is valid. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_TABLE_H
 #define MLXCEL_SAMPLE_GRAMMAR_TABLE_H
 
@@ -18,7 +19,8 @@ typedef struct WordTable {
     uint32_t n_slots;
 } WordTable;
 
-/* The id of key[0..n_words); *fresh tells whether it is new. TABLE_NONE: no memory. key must not point into the pool. */
+/* The id of key[0..n_words); *fresh tells whether it is new. TABLE_NONE: no memory. key must not
+ * point into the pool. */
 uint32_t table_intern(WordTable *t, const uint32_t *key, uint32_t n_words, bool *fresh);
 uint32_t table_find(const WordTable *t, const uint32_t *key,
                     uint32_t n_words); /* TABLE_NONE if absent */

@@ -1,5 +1,5 @@
-/* The library as its callers see it: lazy triggers, token references, limits, every kind of refusal naming its cause, failing
- * allocations, and the automata underneath. */
+/* The library as its callers see it: lazy triggers, token references, limits, every kind of refusal
+ * naming its cause, failing allocations, and the automata underneath. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -231,7 +231,8 @@ static void ambiguity_is_shared(void **state) {
     grammar_free(g);
 }
 
-/* Nesting is bounded: an opening bracket is refused where a closing one could not follow any more, never a dead end. */
+/* Nesting is bounded: an opening bracket is refused where a closing one could not follow any more,
+ * never a dead end. */
 static void nesting_is_bounded(void **state) {
     (void)state;
     Err err = {0};

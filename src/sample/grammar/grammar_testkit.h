@@ -1,5 +1,6 @@
-/* grammar_testkit.h: for the tests, fuzz targets and the benchmark of this folder: a made-up vocabulary with the shape of a
- * byte-level BPE one, and random walks over masks. Not part of the library. */
+/* grammar_testkit.h: for the tests, fuzz targets and the benchmark of this folder: a made-up
+ * vocabulary with the shape of a byte-level BPE one, and random walks over masks. Not part of the
+ * library. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_TESTKIT_H
 #define MLXCEL_SAMPLE_GRAMMAR_TESTKIT_H
 
@@ -95,7 +96,8 @@ static inline void testvocab_deinit(TestVocab *v) {
     *v = (TestVocab){0};
 }
 
-/* A random member of the mask, UINT32_MAX if it is empty. Half the time a long token is looked for, half the time the first. */
+/* A random member of the mask, UINT32_MAX if it is empty. Half the time a long token is looked for,
+ * half the time the first. */
 static inline uint32_t testvocab_pick(const TestVocab *v, const uint64_t *bits, uint64_t *seed) {
     uint32_t from = (uint32_t)(test_random(seed) % v->n);
     if (test_random(seed) % 4 == 0) from = (uint32_t)(test_random(seed) % 256);

@@ -1,5 +1,6 @@
-/* What random walks over the masks of a schema's grammar finish is valid for the schema, by a validator that knows nothing of
- * grammars: it reads the schema and the value as trees. Patterns and formats are left to grammar_golden_test. */
+/* What random walks over the masks of a schema's grammar finish is valid for the schema, by a
+ * validator that knows nothing of grammars: it reads the schema and the value as trees. Patterns
+ * and formats are left to grammar_golden_test. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

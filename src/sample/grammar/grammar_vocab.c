@@ -70,7 +70,8 @@ static int token_cmp(const void *a, const void *b, void *arg) {
     return c ? c : x < y ? -1 : x > y;
 }
 
-/* Builds the trie of the sorted ids: each token adds the nodes that it does not share with the one before. */
+/* Builds the trie of the sorted ids: each token adds the nodes that it does not share with the one
+ * before. */
 static bool trie_build(GrammarVocab *v, VocabTrie *t, const uint32_t *ids, uint32_t n) {
     size_t most = 1;
     for (uint32_t i = 0; i < n; i++) most += grammar_vocab_token(v, ids[i]).n;

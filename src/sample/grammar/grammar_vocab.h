@@ -1,8 +1,10 @@
-/* grammar_vocab.h: the vocabulary as the grammar matcher sees it: a trie over the tokens' bytes, walked against the grammar
- * to find which tokens may come next. Built once per tokenizer, immutable, shared by threads.
+/* grammar_vocab.h: the vocabulary as the grammar matcher sees it: a trie over the tokens' bytes,
+ * walked against the grammar to find which tokens may come next. Built once per tokenizer,
+ * immutable, shared by threads.
  *
- * Most tokens are plain: valid UTF-8 of at most 64 characters, none of them a control character, '"' or '\'. Inside a string
- * nearly all plain tokens are allowed, so their bit sets by length are kept ready and only the rest is walked.
+ * Most tokens are plain: valid UTF-8 of at most 64 characters, none of them a control character,
+ * '"' or '\'. Inside a string nearly all plain tokens are allowed, so their bit sets by length are
+ * kept ready and only the rest is walked.
  *
  *     GrammarVocab *v = grammar_vocab_new(tokens, n, eos, n_eos, special, err);   copies everything
  *     ... grammar_state_new(grammar, v, err) ...                                  states borrow v
@@ -22,7 +24,8 @@ enum {
 
 typedef struct VocabNode { /* in depth-first order */
     uint32_t
-        size_byte; /* nodes of the subtree, itself included, shifted by 8; and the byte that leads here */
+        /* nodes of the subtree, itself included, shifted by 8; and the byte that leads here */
+        size_byte;
     uint32_t token; /* first token that ends here; UINT32_MAX = none */
 } VocabNode;
 static inline uint32_t vocabnode_size(VocabNode n) { return n.size_byte >> 8; }
@@ -51,7 +54,8 @@ typedef struct GrammarVocab {
     uint64_t *plain[VOCAB_PLAIN_MAX + 1]; /* plain[k]: plain tokens of at most k characters */
 } GrammarVocab;
 
-/* tokens: the bytes each id adds to the text. special (NULL: none): ids that never may appear; eos ids are special too. */
+/* tokens: the bytes each id adds to the text. special (NULL: none): ids that never may appear; eos
+ * ids are special too. */
 GrammarVocab *grammar_vocab_new(const Str *tokens, size_t n_tokens, const uint32_t *eos,
                                 size_t n_eos, const bool *special, Err *err);
 void grammar_vocab_free(GrammarVocab *v);

@@ -1,6 +1,7 @@
-/* grammar_work.h: what every step of compiling a grammar carries: an arena with a cap, an operation budget, and a sticky
- * error. A function that fails returns NULL (or false) after the first cause was written to err; callers may go on a
- * little and check once. The budget makes hostile grammars end in ERR_LIMIT instead of in time. */
+/* grammar_work.h: what every step of compiling a grammar carries: an arena with a cap, an operation
+ * budget, and a sticky error. A function that fails returns NULL (or false) after the first cause
+ * was written to err; callers may go on a little and check once. The budget makes hostile grammars
+ * end in ERR_LIMIT instead of in time. */
 #ifndef MLXCEL_SAMPLE_GRAMMAR_WORK_H
 #define MLXCEL_SAMPLE_GRAMMAR_WORK_H
 

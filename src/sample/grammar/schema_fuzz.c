@@ -1,4 +1,5 @@
-/* A JSON Schema, a zero byte, then output to read: as gbnf_fuzz.c; and what is accepted as finished parses as JSON. */
+/* A JSON Schema, a zero byte, then output to read: as gbnf_fuzz.c; and what is accepted as finished
+ * parses as JSON. */
 #include "sample/grammar/grammar_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
