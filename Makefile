@@ -177,7 +177,7 @@ check-asan:
 	@MLXCEL_GOLDEN_DIR=$(GOLDENS) ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	    tools/run_tests.sh $(B)/log $(TEST_BINS) $(REPLAY_BINS)
 check-tsan: # without address randomisation: gcc 12's ThreadSanitizer cannot map its shadow under newer kernels' defaults
-	@MLXCEL_GOLDEN_DIR=$(GOLDENS) TSAN_OPTIONS=halt_on_error=1 TEST_WRAP="setarch $(ARCH) -R" tools/run_tests.sh $(B)/log $(TEST_BINS)
+	@MLXCEL_GOLDEN_DIR=$(GOLDENS) TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1" TEST_WRAP="setarch $(ARCH) -R" tools/run_tests.sh $(B)/log $(TEST_BINS)
 
 run-fuzzers:
 	@[ "$(FUZZ_SECONDS)" = 0 ] || for f in $(FUZZ_BINS); do name=$$(basename $$f _fuzz); \
