@@ -5,7 +5,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-_Static_assert((int)MLXCEL_INTERNAL == (int)ERR_INTERNAL && (int)MLXCEL_LIMIT == (int)ERR_LIMIT, "one list of kinds");
+_Static_assert((int)MLXCEL_INTERNAL == (int)ERR_INTERNAL && (int)MLXCEL_LIMIT == (int)ERR_LIMIT,
+               "one list of kinds");
 
 bool api_fail(mlxcel_error *out, const Err *err) {
     if (!out) return false;
@@ -58,8 +59,10 @@ void mlxcel_log_hold(void) { log_hold(true); }
 
 void mlxcel_log_release(bool show) {
     log_hold(false);
-    if (show) log_flush();
-    else log_discard();
+    if (show)
+        log_flush();
+    else
+        log_discard();
 }
 
 void mlxcel_free(void *p) { mem_free(p); }

@@ -21,7 +21,8 @@ bool api_grammar_compile(const char *kind, Str source, Grammar **out, Err *err) 
                    kind);
 }
 
-/* The bytes of every token; what has none of its own (special, or beyond the tokenizer's vocabulary) never may appear. */
+/* The bytes of every token; what has none of its own (special, or beyond the tokenizer's
+ * vocabulary) never may appear. */
 static bool vocab_make(const Model *m, Arena *a, GrammarVocab **out, Err *err) {
     size_t n = m->arch.vocab, known = tokenizer_n_vocab(m->tok);
     Str *tokens = arena_array(a, Str, n);

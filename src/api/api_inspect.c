@@ -1,4 +1,5 @@
-/* What there is to know about a model without running it: shapes, tensors, work per token, memory. */
+/* What there is to know about a model without running it: shapes, tensors, work per token,
+ * memory. */
 #include <string.h>
 
 #include "api/api.h"
@@ -55,7 +56,8 @@ int mlxcel_model_threads(const mlxcel_model *model) {
     return pool_n_threads(((const HostBackend *)(const void *)model->m->be)->pool);
 }
 
-/* The storage type that most of the file's bytes have; where the configuration names a method, that. */
+/* The storage type that most of the file's bytes have; where the configuration names a method,
+ * that. */
 const char *mlxcel_model_quantization(const mlxcel_model *model) {
     const Checkpoint *ck = model->m->ck;
     uint64_t bytes[DTYPE_COUNT] = {0};

@@ -1,4 +1,5 @@
-/* Requests of mlxcel.h. A request collects parameters until it is submitted; then its Job belongs to the engine. */
+/* Requests of mlxcel.h. A request collects parameters until it is submitted; then its Job belongs
+ * to the engine. */
 #include <string.h>
 
 #include "api/api.h"
@@ -6,7 +7,7 @@
 
 struct mlxcel_request {
     mlxcel_engine *engine;
-    Arena arena;           /* ids, stop strings, biases */
+    Arena arena; /* ids, stop strings, biases */
     JobParams p;
     Str *stops;
     LogitBias *bias;
@@ -21,7 +22,8 @@ struct mlxcel_request {
     void *logits_ctx;
 };
 
-bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids, mlxcel_request **out, mlxcel_error *error) {
+bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids,
+                        mlxcel_request **out, mlxcel_error *error) {
     Err err = {0};
     mlxcel_request *r = mem_calloc(1, sizeof *r);
     if (!r) return err_nomem(&err, "request"), api_fail(error, &err);
@@ -32,13 +34,19 @@ bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids
         return err_nomem(&err, "request"), api_fail(error, &err);
     }
     if (n_ids) memcpy(copy, ids, n_ids * sizeof *ids);
-    r->p = (JobParams){.tokens = copy, .n_tokens = n_ids, .n_predict = -1, .sample = params_cli(), .cancel = &r->cancel};
+    r->p = (JobParams){.tokens = copy,
+                       .n_tokens = n_ids,
+                       .n_predict = -1,
+                       .sample = params_cli(),
+                       .cancel = &r->cancel};
     *out = r;
     return true;
 }
 
 static bool parse_bool(Str v, bool *out) {
-    static const char *const TRUE[] = {"true", "1", "on", "enabled"}, *const FALSE[] = {"false", "0", "off", "disabled"};
+    static const char *const TRUE[] = {"true", "1", "on", "enabled"}, *const FALSE[] = {"false",
+                                                                                        "0", "off",
+                                                                                        "disabled"};
     for (int i = 0; i < 4; i++) {
         if (str_ieq(v, str_c(TRUE[i]))) return *out = true, true;
         if (str_ieq(v, str_c(FALSE[i]))) return *out = false, true;
@@ -47,7 +55,9 @@ static bool parse_bool(Str v, bool *out) {
 }
 
 static bool set_bool(const char *name, Str v, bool *out, Err *err) {
-    return parse_bool(v, out) || err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; true or false is accepted", name, STR_A(v));
+    return parse_bool(v, out) ||
+           err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; true or false is accepted", name,
+                   STR_A(v));
 }
 
 static bool set(mlxcel_request *r, const char *name, Str v, Err *err) {
@@ -56,7 +66,9 @@ static bool set(mlxcel_request *r, const char *name, Str v, Err *err) {
     if (str_eqc(key, "n_predict") || str_eqc(key, "max_tokens")) {
         int64_t n;
         if (!str_to_i64(v, &n) || n < -1)
-            return err_set(err, ERR_INPUT, "%s is \"" STR_F "\"; -1 or a number of tokens is accepted", name, STR_A(v));
+            return err_set(err, ERR_INPUT,
+                           "%s is \"" STR_F "\"; -1 or a number of tokens is accepted", name,
+                           STR_A(v));
         r->p.n_predict = n;
         return true;
     }
@@ -74,7 +86,8 @@ static bool set(mlxcel_request *r, const char *name, Str v, Err *err) {
     return params_set_text(&r->p.sample, key, v, err);
 }
 
-bool mlxcel_request_set(mlxcel_request *r, const char *name, const char *value, mlxcel_error *error) {
+bool mlxcel_request_set(mlxcel_request *r, const char *name, const char *value,
+                        mlxcel_error *error) {
     Err err = {0};
     return set(r, name, str_c(value), &err) || api_fail(error, &err);
 }
@@ -124,7 +137,8 @@ bool mlxcel_request_bias(mlxcel_request *r, uint32_t token, float bias, mlxcel_e
     return true;
 }
 
-bool mlxcel_request_dry_breakers(mlxcel_request *r, const char *const *breakers, size_t n, mlxcel_error *error) {
+bool mlxcel_request_dry_breakers(mlxcel_request *r, const char *const *breakers, size_t n,
+                                 mlxcel_error *error) {
     Err err = {0};
     Str *list = arena_array(&r->arena, Str, n);
     for (size_t i = 0; list && i < n; i++) {
@@ -137,11 +151,13 @@ bool mlxcel_request_dry_breakers(mlxcel_request *r, const char *const *breakers,
     return true;
 }
 
-bool mlxcel_request_grammar(mlxcel_request *r, const char *kind, const char *source, mlxcel_error *error) {
+bool mlxcel_request_grammar(mlxcel_request *r, const char *kind, const char *source,
+                            mlxcel_error *error) {
     Err err = {0};
     api_grammar_free(r->grammar);
     r->grammar = NULL;
-    return api_grammar_new(r->engine->model, kind, str_c(source), &r->p, &r->grammar, &err) || api_fail(error, &err);
+    return api_grammar_new(r->engine->model, kind, str_c(source), &r->p, &r->grammar, &err) ||
+           api_fail(error, &err);
 }
 
 void mlxcel_request_logits(mlxcel_request *r, mlxcel_logits_fn *fn, void *ctx) {
@@ -151,9 +167,14 @@ void mlxcel_request_logits(mlxcel_request *r, mlxcel_logits_fn *fn, void *ctx) {
 }
 
 static mlxcel_timings timings_of(const EventTimings *t) {
-    return (mlxcel_timings){.prompt_n = t->n_prompt, .cached_n = t->n_cached, .predicted_n = t->n_generated,
-                            .prompt_ms = t->prompt_ms, .predicted_ms = t->generated_ms, .ttft_ms = t->first_token_ms,
-                            .draft_n = t->n_drafted, .draft_n_accepted = t->n_draft_accepted,
+    return (mlxcel_timings){.prompt_n = t->n_prompt,
+                            .cached_n = t->n_cached,
+                            .predicted_n = t->n_generated,
+                            .prompt_ms = t->prompt_ms,
+                            .predicted_ms = t->generated_ms,
+                            .ttft_ms = t->first_token_ms,
+                            .draft_n = t->n_drafted,
+                            .draft_n_accepted = t->n_draft_accepted,
                             .draft_rounds = t->n_draft_rounds};
 }
 
@@ -167,7 +188,10 @@ static bool on_event(void *ctx, const Event *e) {
         return false;
     }
     if (!r->fn) return true;
-    mlxcel_event out = {.text = e->text.n ? e->text.p : "", .text_bytes = e->text.n, .n_done = e->n_done, .n_total = e->n_total};
+    mlxcel_event out = {.text = e->text.n ? e->text.p : "",
+                        .text_bytes = e->text.n,
+                        .n_done = e->n_done,
+                        .n_total = e->n_total};
     if (e->kind == EVENT_DONE) {
         char stop[STOP_BYTES_MAX + 1];
         memcpy(stop, e->stop_string.p ? e->stop_string.p : "", e->stop_string.n);
@@ -199,7 +223,8 @@ static bool on_logits(void *ctx, uint32_t position, const float *logits) {
 bool mlxcel_request_submit(mlxcel_request *r, mlxcel_event_fn *fn, void *ctx, mlxcel_error *error) {
     Err err = {0};
     Job *job;
-    if (r->submitted) return err_set(&err, ERR_INPUT, "the request was submitted before"), api_fail(error, &err);
+    if (r->submitted)
+        return err_set(&err, ERR_INPUT, "the request was submitted before"), api_fail(error, &err);
     r->fn = fn;
     r->ctx = ctx;
     r->p.sink = (Sink){on_event, r};
@@ -208,7 +233,8 @@ bool mlxcel_request_submit(mlxcel_request *r, mlxcel_event_fn *fn, void *ctx, ml
         r->p.on_logits_ctx = r;
     }
     params_fix_seed(&r->p.sample);
-    if (!job_new(r->engine->model->m, engine_n_ctx(r->engine->e), &r->p, &job, &err)) return api_fail(error, &err);
+    if (!job_new(r->engine->model->m, engine_n_ctx(r->engine->e), &r->p, &job, &err))
+        return api_fail(error, &err);
     r->submitted = true;
     engine_submit(r->engine->e, job);
     return true;
@@ -224,7 +250,8 @@ bool mlxcel_request_result(const mlxcel_request *r, mlxcel_error *error) {
 
 bool mlxcel_request_run(mlxcel_request *r, mlxcel_event_fn *fn, void *ctx, mlxcel_error *error) {
     if (!mlxcel_request_submit(r, fn, ctx, error)) return false;
-    while (!r->done && engine_step(r->engine->e)) {}
+    while (!r->done && engine_step(r->engine->e)) {
+    }
     return mlxcel_request_result(r, error);
 }
 
@@ -235,7 +262,8 @@ void mlxcel_request_free(mlxcel_request *r) {
     if (r->submitted && !r->done) {
         r->fn = NULL;
         mlxcel_request_cancel(r);
-        while (!r->done && engine_step(r->engine->e)) {}
+        while (!r->done && engine_step(r->engine->e)) {
+        }
     }
     api_grammar_free(r->grammar);
     arena_deinit(&r->arena);

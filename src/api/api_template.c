@@ -132,7 +132,8 @@ static bool gather_file(Gather *g, const Gguf *file, const Tokenizer *tok, Opene
            gather_gguf(g, file, tok, err);
 }
 
-/* A directory without any of the files that templates are in is a model all the same, maybe a GGUF; else it is none. */
+/* A directory without any of the files that templates are in is a model all the same, maybe a GGUF;
+ * else it is none. */
 static bool gather_path(Gather *g, const char *path, const Tokenizer *tok, Opened *o, Err *err) {
     const ChatSource *s = &g->src;
     if (!os_is_dir(path))

@@ -1,5 +1,5 @@
-/* One tensor of a checkpoint as float32. A stored tensor comes out as its numbers; the matrix of a quantized module, under
- * "module.weight" however the format calls its parts, comes out decoded. */
+/* One tensor of a checkpoint as float32. A stored tensor comes out as its numbers; the matrix of a
+ * quantized module, under "module.weight" however the format calls its parts, comes out decoded. */
 #include <string.h>
 
 #include "api/api.h"

@@ -1,5 +1,5 @@
-/* answer.h: runs one request and shows its answer as it comes: to the terminal, split into answer and reasoning, or
- * collected for --json.
+/* answer.h: runs one request and shows its answer as it comes: to the terminal, split into answer
+ * and reasoning, or collected for --json.
  *
  *     Answer out = {.show_reasoning = true};
  *     status = answer_run(&g, request, &out);

@@ -1,10 +1,12 @@
-/* args.h: the command line as tables. A command is a row of main.c's table and names the groups of flags that it takes; a
- * flag is a row of a group. Parsing, environment twins, "did you mean", and --help all come from these tables.
+/* args.h: the command line as tables. A command is a row of main.c's table and names the groups of
+ * flags that it takes; a flag is a row of a group. Parsing, environment twins, "did you mean", and
+ * --help all come from these tables.
  *
  *     -x VALUE  --long VALUE  --long=VALUE  --flag  --no-flag  --  (what follows are no flags)
  *
- * Every flag with a long name has a twin in the environment, MLXCEL_ and its first long name (--ctx-size: MLXCEL_CTX_SIZE).
- * The command line wins over the environment. Values are looked up by the first long name:
+ * Every flag with a long name has a twin in the environment, MLXCEL_ and its first long name
+ * (--ctx-size: MLXCEL_CTX_SIZE). The command line wins over the environment. Values are looked up
+ * by the first long name:
  *
  *     const char *model = args_text(a, "model");
  *     int64_t n = args_int(a, "n-predict", -1); */
@@ -20,8 +22,8 @@ typedef enum OptKind {
     OPT_INT,
     OPT_NUM,
     OPT_CHOICE, /* one of the words of param */
-    OPT_PARAM, /* a parameter of mlxcel_request_set, checked by the library */
-    OPT_SWITCH /* the same for a yes or no: no value, means "true" */
+    OPT_PARAM,  /* a parameter of mlxcel_request_set, checked by the library */
+    OPT_SWITCH  /* the same for a yes or no: no value, means "true" */
 } OptKind;
 
 typedef struct Opt {
@@ -30,8 +32,9 @@ typedef struct Opt {
     const char *value; /* how help calls the value */
     const char *help;  /* NULL: not shown */
     double min, max;   /* INT, NUM; both 0: any */
-    const char *param; /* PARAM, SWITCH: the library's name for it; CHOICE: the words, blanks between */
-    const char *env;   /* another name in the environment beside the regular one */
+    /* PARAM, SWITCH: the library's name for it; CHOICE: the words, blanks between */
+    const char *param;
+    const char *env; /* another name in the environment beside the regular one */
 } Opt;
 
 typedef struct OptGroup {

@@ -1,4 +1,5 @@
-/* bench_print.h: rows of the benchmark in llama-bench's shapes, and as one JSON document with the machine. */
+/* bench_print.h: rows of the benchmark in llama-bench's shapes, and as one JSON document with the
+ * machine. */
 #ifndef MLXCEL_CLI_BENCH_PRINT_H
 #define MLXCEL_CLI_BENCH_PRINT_H
 

@@ -66,7 +66,8 @@ static void lanes_free(Round *r) {
     }
 }
 
-/* All lanes' requests over the first n_ids ids, run to their ends. *t0: when they were submitted. */
+/* All lanes' requests over the first n_ids ids, run to their ends. *t0: when they were
+ * submitted. */
 static bool run_lanes(BenchEngine *e, Round *r, uint32_t n_ids, uint32_t n_predict, bool cache,
                       uint64_t *t0, mlxcel_error *err) {
     bool ok = true;

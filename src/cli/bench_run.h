@@ -1,5 +1,6 @@
-/* bench_run.h: one test of the benchmark, timed. ppN: N tokens of a prompt; tgN: N tokens one after the other; with D
- * tokens in the cache before; for B sequences at once. A rate counts the tokens of all sequences. */
+/* bench_run.h: one test of the benchmark, timed. ppN: N tokens of a prompt; tgN: N tokens one after
+ * the other; with D tokens in the cache before; for B sequences at once. A rate counts the tokens
+ * of all sequences. */
 #ifndef MLXCEL_CLI_BENCH_RUN_H
 #define MLXCEL_CLI_BENCH_RUN_H
 

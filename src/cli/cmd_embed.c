@@ -3,7 +3,8 @@
 #include "cli/flags.h"
 #include "cli/out.h"
 
-/* The library has no task for encoders yet: a model that could do it is refused by its type already. */
+/* The library has no task for encoders yet: a model that could do it is refused by its type
+ * already. */
 static int refuse(const Args *a, const char *what) {
     mlxcel_model *model;
     mlxcel_error why;

@@ -1,4 +1,5 @@
-/* score: runs tokens through the model: logits to a file, likelihood, and how far from another run's logits. */
+/* score: runs tokens through the model: logits to a file, likelihood, and how far from another
+ * run's logits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

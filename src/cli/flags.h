@@ -18,10 +18,11 @@ extern const OptGroup FLAGS_SAMPLING;
 extern const OptGroup FLAGS_GRAMMAR;
 extern const OptGroup FLAGS_DRAFT;
 extern const OptGroup FLAGS_OUTPUT;  /* of generate, run and chat */
-extern const OptGroup FLAGS_COMPAT;   /* of other engines, without a meaning here */
+extern const OptGroup FLAGS_COMPAT;  /* of other engines, without a meaning here */
 extern const OptGroup FLAGS_GENERAL; /* -v, --help */
 
-/* Values of FLAGS_COMPAT that would change something elsewhere are told, not passed over in silence. */
+/* Values of FLAGS_COMPAT that would change something elsewhere are told, not passed over in
+ * silence. */
 void flags_warn_compat(const Args *a);
 mlxcel_model_options flags_model_options(const Args *a);
 mlxcel_engine_options flags_engine_options(const Args *a);

@@ -98,7 +98,8 @@ static void put_escaped(Buf *out, Str s) {
     }
 }
 
-/* A pipe behind stdin that says nothing (an inherited one, say) must not hang a command that has its prompt already. */
+/* A pipe behind stdin that says nothing (an inherited one, say) must not hang a command that has
+ * its prompt already. */
 static bool stdin_speaks(void) {
     struct stat st;
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};

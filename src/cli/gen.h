@@ -1,5 +1,5 @@
-/* gen.h: one answer, from flags to text: what generate, run, chat and score have in common. Functions give an exit status
- * after saying what went wrong (CLI_OK: go on).
+/* gen.h: one answer, from flags to text: what generate, run, chat and score have in common.
+ * Functions give an exit status after saying what went wrong (CLI_OK: go on).
  *
  *     Gen g = {.args = a};
  *     if ((status = gen_open(&g)) == CLI_OK && (status = gen_prompt(&g)) == CLI_OK && ... gen_engine(&g, room) ...
@@ -25,9 +25,11 @@ typedef struct Gen {
 int gen_check(const Args *a);
 int gen_open(Gen *g);
 void gen_close(Gen *g);
-/* Where the prompt's text comes from: flags, else stdin if it is no terminal. *text.p NULL: nowhere (a terminal waits). */
+/* Where the prompt's text comes from: flags, else stdin if it is no terminal. *text.p NULL: nowhere
+ * (a terminal waits). */
 int gen_text(Gen *g, Str *text);
-/* ids or text of the flags into a prompt; chat: by the chat template unless flags or the model say otherwise. */
+/* ids or text of the flags into a prompt; chat: by the chat template unless flags or the model say
+ * otherwise. */
 int gen_prompt(Gen *g, bool chat_by_default);
 int gen_prompt_text(Gen *g, Str text, bool chat_by_default);
 /* A context for the prompt and n_predict more (-1: the model's own), unless -c says another. */
@@ -36,7 +38,8 @@ int gen_engine(Gen *g, int64_t n_predict);
 int gen_chat_options(Gen *g, const char **options);
 bool gen_has_template(const Gen *g);
 int gen_system(Gen *g, Str *text); /* .p NULL: no system message */
-/* A request with all flags applied; names and values of `more` (NULL-terminated pairs) after them. */
+/* A request with all flags applied; names and values of `more` (NULL-terminated pairs) after
+ * them. */
 bool gen_request(Gen *g, const uint32_t *ids, size_t n_ids, const char *const *more,
                  mlxcel_request **out, mlxcel_error *err);
 void gen_stats(const Gen *g, const mlxcel_timings *t); /* the line on stderr */

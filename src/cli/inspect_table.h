@@ -1,4 +1,5 @@
-/* inspect_table.h: the documents of mlxcel_model_inspect and mlxcel_file_inspect as tables for people. */
+/* inspect_table.h: the documents of mlxcel_model_inspect and mlxcel_file_inspect as tables for
+ * people. */
 #ifndef MLXCEL_CLI_INSPECT_TABLE_H
 #define MLXCEL_CLI_INSPECT_TABLE_H
 

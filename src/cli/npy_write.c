@@ -10,7 +10,8 @@ static bool failed(const NpyOut *o, Err *err) {
     return err_set(err, ERR_IO, "cannot write %s: %s", o->path, strerror(errno));
 }
 
-/* Magic, version, length, and a Python dictionary padded so that the data begins at a multiple of 64. */
+/* Magic, version, length, and a Python dictionary padded so that the data begins at a multiple of
+ * 64. */
 static bool put_header(NpyOut *o, const uint64_t *shape, int n_dims, Err *err) {
     Buf h = {0};
     buf_put(&h, STR("{'descr': '<f4', 'fortran_order': False, 'shape': ("));

@@ -1,5 +1,5 @@
-/* npy_write.h: float32 arrays as .npy files (NumPy's format, version 1), written row by row, and read row by row. A file gets
- * its name only when it is complete. */
+/* npy_write.h: float32 arrays as .npy files (NumPy's format, version 1), written row by row, and
+ * read row by row. A file gets its name only when it is complete. */
 #ifndef MLXCEL_CLI_NPY_WRITE_H
 #define MLXCEL_CLI_NPY_WRITE_H
 

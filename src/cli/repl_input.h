@@ -1,7 +1,8 @@
 /* repl_input.h: one message from a terminal, with line editing and history (libedit).
  *
- * A message is a line; lines that are pasted together stay together (input that is already waiting joins), and between lines
- * with three double quotes everything is one message. Characters are UTF-8, wide ones included. */
+ * A message is a line; lines that are pasted together stay together (input that is already waiting
+ * joins), and between lines with three double quotes everything is one message. Characters are
+ * UTF-8, wide ones included. */
 #ifndef MLXCEL_CLI_REPL_INPUT_H
 #define MLXCEL_CLI_REPL_INPUT_H
 

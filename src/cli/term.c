@@ -28,7 +28,8 @@ void term_init(void) {
     sigaction(SIGXFSZ, &ignore, NULL); /* a file above its limit is a failed write */
     sigaction(SIGINT, &stop, NULL);
     const char *set = setlocale(LC_CTYPE, "");
-    /* Line editing of Hangul and wide characters needs to know that bytes are UTF-8, whatever the environment says. */
+    /* Line editing of Hangul and wide characters needs to know that bytes are UTF-8, whatever the
+     * environment says. */
     if (!set || MB_CUR_MAX < 4) {
         if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "en_US.UTF-8");
     }
