@@ -12,8 +12,8 @@ void term_init(void); /* SIGPIPE, SIGINT, a UTF-8 locale for characters */
 bool term_stdout(void);
 bool term_stdin(void);
 bool term_stderr(void);
-bool term_colors(
-    void); /* stdout is a terminal that shows them; NO_COLOR, TERM=dumb and CLICOLOR_FORCE are heard */
+/* stdout is a terminal that shows them; NO_COLOR, TERM=dumb and CLICOLOR_FORCE are heard */
+bool term_colors(void);
 
 void interrupt_watch(mlxcel_request *request);
 void interrupt_hold(bool on); /* on: Ctrl-C is only noted (a prompt waits for input) */
