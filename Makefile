@@ -87,7 +87,7 @@ PROMPT ?= In two sentences, why is the sky blue?
 
 test:
 	$(BOOTSTRAP) cmocka python3 xz nm
-	$(AGAIN) programs tests replays goldens
+	$(AGAIN) programs tests replays benches goldens
 	$(AGAIN) check
 
 # All tests but the one that runs a real model, which would take too long instrumented; under ThreadSanitizer those that
