@@ -270,6 +270,9 @@ def test_lines(model):
     check(out == [{"text": "20261.0"}], "--now, --raw: %r" % out)
     out = jsonl(["template", "--chat-template", "{{ raise_exception('no ' + x) }}"], [{"x": "way"}])
     check(out == [{"error": "no way"}], "raise_exception: %r" % out)
+    out = jsonl(["template", "--chat-template", "{% broken %}"], [{}, "x"])
+    check(all(list(x) == ["error"] for x in out), "a template that does not compile is the error of every line: %r" % out)
+    fails(run("template", "--chat-template", "{% broken %}", "-p", "{}"), 1, "broken", what="a template that does not compile")
     fails(run("template", "-m", os.devnull, "--jsonl"), 1, os.devnull, what="a template of what is no model")
     with tempfile.NamedTemporaryFile() as f:
         for text, want in (("chatml", "chatml"), ("Hello", "Hello"), ("\na\n", "\na"), ("", "")):

@@ -96,16 +96,18 @@ typedef struct TemplateWork {
     mlxcel_template *t;
     const char *now;
     bool raw;
+    mlxcel_error broken; /* t is NULL: every line's answer */
 } TemplateWork;
 
 static bool template_line(void *ctx, const char *line, size_t n, mlxcel_string **out,
                           mlxcel_error *err) {
     const TemplateWork *w = ctx;
+    if (!w->t) return *err = w->broken, false;
     return mlxcel_template_line(w->t, w->now, w->raw, line, n, out, err);
 }
 
+/* A given template that does not compile fails as one that does not render: in the answer to each line. */
 int cmd_template(const Args *a) {
-    mlxcel_error why;
     Err err = {0};
     Buf text = {0};
     TemplateWork w = {.now = args_text(a, "now"), .raw = args_flag(a, "raw")};
@@ -119,9 +121,12 @@ int cmd_template(const Args *a) {
     if (!file && !model && !source)
         return cli_usage("no template given: -m MODEL or --template-file F is accepted");
     if (file && !flags_template(file, &text, &err)) return cli_fail_err(&err);
-    bool ok = mlxcel_template_open(model, file ? buf_cstr(&text) : source, &w.t, &why);
-    int status = ok ? answer_input(a, false, template_line, &w) : cli_fail(&why);
-    mlxcel_template_close(ok ? w.t : NULL);
+    bool ok = mlxcel_template_open(model, file ? buf_cstr(&text) : source, &w.t, &w.broken);
+    if (!ok) w.t = NULL;
+    ok = ok || (!model && w.broken.kind != MLXCEL_NOMEM);
+    if (!w.t) w.broken.kind = MLXCEL_INPUT;
+    int status = ok ? answer_input(a, false, template_line, &w) : cli_fail(&w.broken);
+    mlxcel_template_close(w.t);
     buf_deinit(&text);
     return status;
 }

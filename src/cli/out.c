@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "json/json_writer.h"
 
 enum { OUT_BYTES = 1 << 16 };
 
@@ -115,9 +116,20 @@ static void put_json_line(Str s) {
 
 static bool answer(LineFn *fn, void *ctx, const char *line, size_t n, mlxcel_error *err) {
     mlxcel_string *s;
-    if (!fn(ctx, line, n, &s, err)) return false;
-    put_json_line((Str){mlxcel_string_text(s), mlxcel_string_size(s)});
-    mlxcel_string_free(s);
+    Buf text = {0};
+    JsonWriter w = {.out = &text};
+    if (fn(ctx, line, n, &s, err)) {
+        put_json_line((Str){mlxcel_string_text(s), mlxcel_string_size(s)});
+        mlxcel_string_free(s);
+        return true;
+    }
+    if (err->kind != MLXCEL_INPUT) return false;
+    json_w_object(&w);
+    json_w_key(&w, STR("error"));
+    json_w_str(&w, str_c(err->message));
+    json_w_end(&w);
+    put_json_line(buf_str(&text));
+    buf_deinit(&text);
     return true;
 }
 

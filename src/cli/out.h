@@ -25,7 +25,7 @@ void cli_warn(
     const char *
         text); /* "mlxcel: warning: ...", held back like the library's until the command succeeded */
 
-/* Answers every line of stdin with one line. false from fn: the command fails with err. */
+/* Answers every line of stdin with one line. false from fn: MLXCEL_INPUT is the answer {"error": ...}; else the command fails. */
 typedef bool LineFn(void *ctx, const char *line, size_t n_bytes, mlxcel_string **out,
                     mlxcel_error *err);
 int lines_answer(LineFn *fn, void *ctx);
