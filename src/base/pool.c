@@ -149,7 +149,7 @@ static void yield_until(const Pool *pool, _Atomic uint32_t *word, uint32_t old) 
     while (wait_change(word, old, pool->spin_yield) == old) sched_yield();
 }
 
-void pool_run(Pool *pool, PoolFn *fn, void *arg) {
+static void run_all(Pool *pool, PoolFn *fn, void *arg) {
     if (pool->n_threads == 1) {
         fn(arg, 0, 1);
         return;
@@ -162,6 +162,16 @@ void pool_run(Pool *pool, PoolFn *fn, void *arg) {
     uint32_t want = (uint32_t)pool->n_threads - 1, have;
     while ((have = atomic_load_explicit(&pool->n_done, memory_order_acquire)) != want)
         yield_until(pool, &pool->n_done, have);
+}
+
+/* The caller is one of the threads, and its host program may have set another rounding or flushes denormals: then its
+ * share of the work would come out different from the workers'. */
+void pool_run(Pool *pool, PoolFn *fn, void *arg) {
+    fenv_t callers;
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV);
+    run_all(pool, fn, arg);
+    fesetenv(&callers);
 }
 
 void pool_barrier(Pool *pool) {

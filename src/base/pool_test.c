@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fenv.h>
 #include <stdatomic.h>
 
 #include "base/pool.h"
@@ -44,6 +45,29 @@ static void every_thread_runs_and_barriers_hold(void **state) {
     }
 }
 
+static void check_rounding(void *arg, int i_thread, int n_threads) {
+    (void)i_thread, (void)n_threads;
+    if (fegetround() != FE_TONEAREST) atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* Rule 11 of P1: what the caller's program did to its floating-point environment does not reach the work. */
+static void the_callers_rounding_stays_outside(void **state) {
+    (void)state;
+    Err err = {0};
+    for (int n = 1; n <= 3; n++) {
+        atomic_int wrong = 0;
+        Pool *pool = pool_new(n, &err);
+        assert_non_null(pool);
+        fesetround(FE_UPWARD);
+        pool_run(pool, check_rounding, &wrong);
+        int after = fegetround();
+        fesetround(FE_TONEAREST);
+        assert_int_equal(atomic_load(&wrong), 0);
+        assert_int_equal(after, FE_UPWARD);
+        pool_free(pool);
+    }
+}
+
 static void bad_counts_are_refused(void **state) {
     (void)state;
     Err err = {0};
@@ -54,6 +78,7 @@ static void bad_counts_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_thread_runs_and_barriers_hold),
+                                       cmocka_unit_test(the_callers_rounding_stays_outside),
                                        cmocka_unit_test(bad_counts_are_refused)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

@@ -34,14 +34,16 @@ static bool watch(void *ctx, const Event *e) {
     return !s->stop_listening;
 }
 
-static void open_model(Model **m) {
+static void open_golden(Model **m, const char *name) {
     Err err = {0};
     char path[4096];
     const char *dir = getenv("MLXCEL_GOLDEN_DIR");
-    snprintf(path, sizeof path, "%s/decoder/llama", dir ? dir : "build/goldens");
+    snprintf(path, sizeof path, "%s/decoder/%s", dir ? dir : "build/goldens", name);
     ModelOptions mo = {.backend = "ref", .be = {.n_threads = 1}};
     if (!model_open(path, &mo, m, &err)) fail_msg("%s", err.msg);
 }
+
+static void open_model(Model **m) { open_golden(m, "llama"); }
 
 static void open_engine(Model *m, Engine **e, uint64_t n_ctx, uint32_t n_slots) {
     Err err = {0};
@@ -51,7 +53,8 @@ static void open_engine(Model *m, Engine **e, uint64_t n_ctx, uint32_t n_slots) 
     if (!engine_open(m, &eo, e, &err)) fail_msg("%s", err.msg);
 }
 
-static void submit(Engine *e, const Model *m, uint32_t seed, size_t n, int64_t n_new, Seen *s) {
+static void submit_sampled(Engine *e, const Model *m, uint32_t seed, size_t n, int64_t n_new,
+                           double temperature, Seen *s) {
     Err err = {0};
     Job *job;
     uint32_t tokens[MAX_IDS];
@@ -64,8 +67,14 @@ static void submit(Engine *e, const Model *m, uint32_t seed, size_t n, int64_t n
                    .ignore_eos = true,
                    .sink = {watch, s},
                    .cancel = &s->cancel};
+    p.sample.temperature = temperature;
+    p.sample.seed = 7;
     if (!job_new(m, engine_n_ctx(e), &p, &job, &err)) fail_msg("%s", err.msg);
     engine_submit(e, job);
+}
+
+static void submit(Engine *e, const Model *m, uint32_t seed, size_t n, int64_t n_new, Seen *s) {
+    submit_sampled(e, m, seed, n, n_new, 0, s);
 }
 
 /* What each of eight jobs gives alone. */
@@ -196,6 +205,63 @@ static void prefixes_are_reused(void **state) {
     model_close(m);
 }
 
+/* Rule 10: a draw is a function of seed and position, so company changes no sampled token. */
+static void draws_do_not_depend_on_company(void **state) {
+    (void)state;
+    Model *m;
+    Engine *e;
+    static Seen alone_, together, other;
+    open_model(&m);
+    open_engine(m, &e, 512, 2);
+    submit_sampled(e, m, 0, 20, 60, 1.0, &alone_);
+    while (engine_step(e)) {
+    }
+    engine_drop_prefixes(e);
+    submit_sampled(e, m, 5, 33, 60, 1.0, &other);
+    for (int i = 0; i < 7; i++) engine_step(e);
+    submit_sampled(e, m, 0, 20, 60, 1.0, &together);
+    while (engine_step(e)) {
+    }
+    assert_int_equal(alone_.n, 60);
+    assert_memory_equal(alone_.ids, together.ids, 60 * sizeof(uint32_t));
+    assert_memory_not_equal(alone_.ids, other.ids, 60 * sizeof(uint32_t));
+    engine_close(e);
+    model_close(m);
+}
+
+/* Rule 7: with rope that depends on length, a stored prefix serves only requests of its own length class, and a request that
+ * grows past the limit goes on as it began. */
+static void length_classes_do_not_share_prefixes(void **state) {
+    (void)state;
+    Model *m;
+    Engine *e;
+    static Seen brief, extended, again, cold;
+    open_golden(&m, "llama_rope_dynamic");
+    assert_non_null(m->arch.class_rope);
+    size_t limit = m->arch.class_rope->orig_context;
+    open_engine(m, &e, 128, 1);
+    submit(e, m, 0, limit - 2, 20, &brief); /* ends beyond the limit */
+    while (engine_step(e)) {
+    }
+    assert_int_equal(brief.n, 20);
+    submit(e, m, 0, limit + 5, 5, &extended);
+    while (engine_step(e)) {
+    }
+    assert_int_equal(extended.times.n_cached, 0);
+    submit(e, m, 0, limit - 2, 20, &again);
+    while (engine_step(e)) {
+    }
+    assert_true(again.times.n_cached > 0);
+    assert_memory_equal(brief.ids, again.ids, 20 * sizeof(uint32_t));
+    engine_drop_prefixes(e);
+    submit(e, m, 0, limit + 5, 5, &cold);
+    while (engine_step(e)) {
+    }
+    assert_memory_equal(extended.ids, cold.ids, 5 * sizeof(uint32_t));
+    engine_close(e);
+    model_close(m);
+}
+
 static void plans_that_do_not_fit_are_refused(void **state) {
     (void)state;
     Model *m;
@@ -222,6 +288,8 @@ int main(void) {
         cmocka_unit_test(nobody_listening_stops_it),
         cmocka_unit_test(the_context_bounds_a_job),
         cmocka_unit_test(prefixes_are_reused),
+        cmocka_unit_test(draws_do_not_depend_on_company),
+        cmocka_unit_test(length_classes_do_not_share_prefixes),
         cmocka_unit_test(plans_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
