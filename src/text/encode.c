@@ -163,7 +163,7 @@ static bool encode_segment(const Tokenizer *t, Str text, bool first, int who, En
                            TokIds *out, Err *err) {
     Str norm;
     bool moved;
-    if (!normalizer_run(&t->norm, text, w->norm, &norm, &moved, err)) return false;
+    if (!normalizer_run(&t->norm, text, first, w->norm, &norm, &moved, err)) return false;
     w->inner.n = 0;
     TextOrigin origin = {(uint32_t)norm.n, who == 1};
     added_split(&t->added, true, norm, &origin, 1, false, &w->inner);

@@ -83,12 +83,21 @@ static bool take_post(Tokenizer *t, const Json *j, Err *err) {
                         eos ? t->roles[TOK_EOS] : TOK_NONE, err);
 }
 
+/* transformers' LlamaTokenizer with legacy false puts SentencePiece's blank in front of the text only, not behind every
+ * special token as well. */
+static void take_legacy(Tokenizer *t, const Json *j) {
+    bool legacy = true;
+    if (!json_bool(json_get(j, "legacy"), &legacy) || legacy) return;
+    for (size_t i = 0; i < t->norm.n; i++) t->norm.steps[i].prefix_first = true;
+}
+
 bool tokconfig_apply(Tokenizer *t, Str text, Err *err) {
     Arena a = {0};
     const Json *j = NULL;
     bool ok = parse(text, &a, &j, err) && take_added(t, json_get(j, "added_tokens_decoder"), err);
     if (ok) {
         take_roles(t, j);
+        take_legacy(t, j);
         ok = take_post(t, j, err);
     }
     arena_deinit(&a);

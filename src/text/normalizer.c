@@ -128,13 +128,13 @@ static Str sentencepiece_next(const NormStep *st, Str s, size_t at, size_t *len)
 }
 
 /* SentencePiece's own normalizer: the character map, and its rules for white space. */
-static void put_sentencepiece(const NormStep *st, Str s, Buf *out) {
+static void put_sentencepiece(const NormStep *st, Str s, bool starts, Buf *out) {
     Str blank = st->escape ? STR("\xE2\x96\x81") : STR(" ");
     size_t at = 0, len;
     while (st->squeeze && at < s.n && str_eqc(sentencepiece_next(st, s, at, &len), " ")) at += len;
     if (at == s.n) return;
     size_t start = out->n;
-    if (st->dummy_prefix && !st->as_suffix) buf_put(out, blank);
+    if (st->dummy_prefix && !st->as_suffix && (starts || !st->prefix_first)) buf_put(out, blank);
     for (bool after_blank = st->squeeze; at < s.n; at += len) {
         Str p = sentencepiece_next(st, s, at, &len);
         while (after_blank && p.n && p.p[0] == ' ') p = str_from(p, 1);
@@ -178,7 +178,8 @@ static bool put_replaced(const NormStep *st, Str s, Buf *out, Err *err) {
     return true;
 }
 
-static bool run_step(const NormStep *st, Str s, Buf work[2], int *turn, Str *result, Err *err) {
+static bool run_step(const NormStep *st, Str s, bool starts, Buf work[2], int *turn, Str *result,
+                     Err *err) {
     Buf *out = &work[*turn];
     buf_clear(out);
     *result = s;
@@ -218,7 +219,7 @@ static bool run_step(const NormStep *st, Str s, Buf work[2], int *turn, Str *res
         byte_level_put(out, s);
         break;
     case NORM_SENTENCEPIECE:
-        put_sentencepiece(st, s, out);
+        put_sentencepiece(st, s, starts, out);
         break;
     }
     *turn ^= 1;
@@ -248,13 +249,14 @@ static bool drops_first(const NormStep *st, Str before) {
     }
 }
 
-bool normalizer_run(const Normalizer *nz, Str text, Buf work[2], Str *out, bool *moved, Err *err) {
+bool normalizer_run(const Normalizer *nz, Str text, bool starts, Buf work[2], Str *out, bool *moved,
+                    Err *err) {
     int turn = 0;
     *moved = false;
     work[0].max = work[1].max = text_growth_limit(text.n);
     for (size_t i = 0; i < nz->n; i++) {
         *moved = *moved || drops_first(&nz->steps[i], text);
-        if (!run_step(&nz->steps[i], text, work, &turn, &text, err)) return false;
+        if (!run_step(&nz->steps[i], text, starts, work, &turn, &text, err)) return false;
         if (!buf_check(&work[0], "normalized text", err) ||
             !buf_check(&work[1], "normalized text", err))
             return false;

@@ -32,8 +32,10 @@ typedef struct NormStep {
     Str text;                                      /* REPLACE: literal pattern; PREPEND */
     Str content;                                   /* REPLACE */
     bool dummy_prefix, squeeze, escape,
-        as_suffix;    /* SENTENCEPIECE: blank in front, extra blanks removed, blanks as U+2581,
+        as_suffix; /* SENTENCEPIECE: blank in front, extra blanks removed, blanks as U+2581,
                                                     * blank behind instead of in front */
+    bool
+        prefix_first; /* SENTENCEPIECE: dummy_prefix only where the text starts, not behind tokens */
     const Trie *kept; /* SENTENCEPIECE: user-defined pieces, which stay as they are; may be NULL */
     TokRegex *regex;  /* REPLACE by a regular expression */
 } NormStep;
@@ -47,8 +49,8 @@ typedef struct Normalizer {
 bool normalizer_load(Normalizer *nz, const Json *j, Arena *a, Err *err) MUST_CHECK;
 bool normalizer_push(Normalizer *nz, NormStep step, Err *err) MUST_CHECK;
 /* The new text is a view of text or of one of the two buffers, which take turns. *moved: the
- * first character left is not the first of text any more. */
-bool normalizer_run(const Normalizer *nz, Str text, Buf work[2], Str *out, bool *moved,
+ * first character left is not the first of text any more. starts: nothing stands before text. */
+bool normalizer_run(const Normalizer *nz, Str text, bool starts, Buf work[2], Str *out, bool *moved,
                     Err *err) MUST_CHECK;
 void normalizer_deinit(Normalizer *nz);
 

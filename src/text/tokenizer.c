@@ -81,7 +81,7 @@ static bool normalize_patterns(Tokenizer *t, Err *err) {
         AddedToken *a = &t->added.tokens[i];
         Str s;
         if (!a->normalized || !utf8_valid(a->text)) continue;
-        ok = normalizer_run(&t->norm, a->text, work, &s, &moved, err);
+        ok = normalizer_run(&t->norm, a->text, true, work, &s, &moved, err);
         if (!ok || str_eq(s, a->text)) continue;
         a->pattern = arena_dup(&t->arena, s);
         if (!a->pattern.p && s.n) ok = err_nomem(err, "added tokens");
