@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 
 #include "base/mem.h"
 #include "base/os.h"
@@ -304,6 +305,48 @@ static void test_lines_answer_lines(void **state) {
     tokenizer_free(t);
 }
 
+/* transformers 4.57's LlamaTokenizer on the same model, legacy false and true: the blank that
+ * SentencePiece puts in front also stands behind special tokens, or only where the text starts. */
+static void test_legacy_blanks(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *now, *legacy;
+    } CASES[] = {
+        {"Hello world", "22557 1526", "22557 1526"},
+        {"<s>Hello", "1 16230", "1 22557"},
+        {"Hi</s>there", "15359 2 15325", "15359 2 736"},
+        {"a</s> b", "264 2 287", "264 2 28705 287"},
+        {"<s> x</s>y z", "1 1318 2 28724 686", "1 28705 1318 2 337 686"},
+    };
+    Err err = {0};
+    for (int legacy = 0; legacy < 2; legacy++) {
+        const char *dir = "build/test_legacy";
+        char path[64];
+        Buf model = {0};
+        Tokenizer *t;
+        assert_true(os_make_dirs(dir, &err));
+        assert_true(
+            os_read_file("tests/data/tokenizer/mistral_v1/tokenizer.model", 1 << 24, &model, &err));
+        snprintf(path, sizeof path, "%s/tokenizer.model", dir);
+        assert_true(os_write_file(path, buf_str(&model), &err));
+        snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
+        assert_true(os_write_file(
+            path, legacy ? STR("{\"legacy\":true}") : STR("{\"legacy\":false}"), &err));
+        if (!tokenizer_load_dir(dir, &t, &err)) fail_msg("%s", err.msg);
+        for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+            TokIds ids = {0};
+            Buf got = {0};
+            assert_true(tokenizer_encode_text(t, str_c(CASES[i].text), false, true, &ids, &err));
+            for (size_t k = 0; k < ids.n; k++) buf_putf(&got, k ? " %u" : "%u", ids.p[k]);
+            assert_string_equal(buf_cstr(&got), legacy ? CASES[i].legacy : CASES[i].now);
+            tokids_deinit(&ids);
+            buf_deinit(&got);
+        }
+        tokenizer_free(t);
+        buf_deinit(&model);
+    }
+}
+
 static void test_no_memory_is_an_error(void **state) {
     (void)state;
     Buf text = {0};
@@ -340,6 +383,7 @@ int main(void) {
         cmocka_unit_test(test_endless_words_end),
         cmocka_unit_test(test_pieces_join_to_the_text),
         cmocka_unit_test(test_lines_answer_lines),
+        cmocka_unit_test(test_legacy_blanks),
         cmocka_unit_test(test_no_memory_is_an_error),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
