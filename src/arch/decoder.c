@@ -6,14 +6,7 @@
 #include "block/attn.h"
 #include "block/moe.h"
 
-enum {
-    MAX_LAYERS = 1024,
-    MAX_WIDTH = 1 << 20,
-    MAX_HEADS = 1024,
-    MAX_HEAD_DIM = 1024,
-    MAX_EXPERTS = 4096,
-    MAX_CHOSEN = 64
-};
+enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 20, MAX_HEADS = 1024, MAX_HEAD_DIM = 1024 };
 
 bool act_parse(Str name, Act *out, Err *err) {
     static const struct {
@@ -129,6 +122,10 @@ static WeightId take_vector(Decoder *d, Role role, int layer, const char *suffix
     return take(d, WEIGHT_VECTOR, layer, suffix, &(TakePart){.role = role, .n = 1, .k = n}, 1);
 }
 
+static WeightId take_matrix(Decoder *d, Role role, int layer, uint32_t n, uint32_t k) {
+    return take(d, WEIGHT_MATRIX, layer, ".weight", &(TakePart){.role = role, .n = n, .k = k}, 1);
+}
+
 static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
     uint32_t nq = l->n_heads * l->head_dim, nk = l->n_kv_heads * l->head_dim,
              nv = l->n_kv_heads * l->v_dim;
@@ -156,8 +153,7 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         .qk_norm_whole = l->qk_norm_whole,
     };
     if (l->rope) p.rope_spec = prog_rope_spec(d->b, l->rope_spec);
-    const TakePart whole = {.role = ROLE_QKV, .n = nq + nk + nv, .k = d->hidden};
-    p.qkv = l->fused_qkv ? take(d, WEIGHT_MATRIX, i, ".weight", &whole, 1)
+    p.qkv = l->fused_qkv ? take_matrix(d, ROLE_QKV, i, nq + nk + nv, d->hidden)
                          : take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
     if (l->qkv_bias) {
         TakePart bias[3] = {{ROLE_Q, 1, nq, t, l->head_dim},
@@ -170,8 +166,7 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         p.k_norm = take_vector(d, ROLE_K_NORM, i, ".weight", l->qk_norm_whole ? nk : l->head_dim);
     }
     if (l->sinks) p.sinks = take_vector(d, ROLE_SINKS, i, "", l->n_heads);
-    p.o = take(d, WEIGHT_MATRIX, i, ".weight",
-               &(TakePart){.role = ROLE_O, .n = d->hidden, .k = l->n_heads * l->v_dim}, 1);
+    p.o = take_matrix(d, ROLE_O, i, d->hidden, l->n_heads * l->v_dim);
     if (l->o_bias) p.o_bias = take_vector(d, ROLE_O, i, ".bias", d->hidden);
     return p;
 }
@@ -186,11 +181,9 @@ static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
                   .act = l->act,
                   .in_bias = W_NONE,
                   .down_bias = W_NONE};
-    const TakePart whole = {.role = ROLE_GATE_UP, .n = 2 * l->ffn_width, .k = d->hidden};
-    p.in = l->fused_gate_up ? take(d, WEIGHT_MATRIX, i, ".weight", &whole, 1)
+    p.in = l->fused_gate_up ? take_matrix(d, ROLE_GATE_UP, i, 2 * l->ffn_width, d->hidden)
                             : take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
-    p.down = take(d, WEIGHT_MATRIX, i, ".weight",
-                  &(TakePart){.role = ROLE_DOWN, .n = d->hidden, .k = l->ffn_width}, 1);
+    p.down = take_matrix(d, ROLE_DOWN, i, d->hidden, l->ffn_width);
     if (l->mlp_bias) {
         for (int j = 0; j < 2; j++) in[j].n = 1, in[j].k = l->ffn_width;
         p.in_bias = take(d, WEIGHT_VECTOR, i, ".bias", first, n_in);
@@ -242,8 +235,7 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
         .shared = m->shared_width > 0,
         .shared_gate = W_NONE,
     };
-    p.router = take(d, WEIGHT_MATRIX, i, ".weight",
-                    &(TakePart){.role = ROLE_ROUTER, .n = m->n_experts, .k = d->hidden}, 1);
+    p.router = take_matrix(d, ROLE_ROUTER, i, m->n_experts, d->hidden);
     if (m->biases) p.router_bias = take_vector(d, ROLE_ROUTER, i, ".bias", m->n_experts);
     moe_experts(d, m, i, &p);
     if (!p.shared) return p;
@@ -255,22 +247,18 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
                               .in_bias = W_NONE,
                               .down_bias = W_NONE};
     p.shared_ffn.in = take(d, WEIGHT_MATRIX, i, ".weight", in, 2);
-    p.shared_ffn.down =
-        take(d, WEIGHT_MATRIX, i, ".weight",
-             &(TakePart){.role = ROLE_SHARED_DOWN, .n = d->hidden, .k = m->shared_width}, 1);
-    if (m->shared_switch)
-        p.shared_gate = take(d, WEIGHT_MATRIX, i, ".weight",
-                             &(TakePart){.role = ROLE_SHARED_SWITCH, .n = 1, .k = d->hidden}, 1);
+    p.shared_ffn.down = take_matrix(d, ROLE_SHARED_DOWN, i, d->hidden, m->shared_width);
+    if (m->shared_switch) p.shared_gate = take_matrix(d, ROLE_SHARED_SWITCH, i, 1, d->hidden);
     return p;
 }
 
 bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out, Err *err) {
     const Config *c = d->config;
     *out = (MoeSpec){.fn = ROUTE_SOFTMAX, .scale = 1};
-    if (!read_u32(c, "num_experts|num_local_experts", CONFIG_REQUIRED, MAX_EXPERTS, &out->n_experts,
-                  err))
+    if (!read_u32(c, "num_experts|num_local_experts", CONFIG_REQUIRED, ROUTE_MAX_EXPERTS,
+                  &out->n_experts, err))
         return false;
-    if (!read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, MAX_CHOSEN, &out->k, err))
+    if (!read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, ROUTE_MAX_K, &out->k, err))
         return false;
     if (out->k > out->n_experts)
         return err_set(err, ERR_INPUT, "num_experts_per_tok is %u of %u experts", out->k,
@@ -342,9 +330,7 @@ static Val build_head(Decoder *d, Val x) {
     x = prog_probe(b, norm(d, prog_select(b, x), ROLE_FINAL_NORM, -1), "final_norm");
     prog_output(b, x, "hidden");
     if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
-    WeightId head = take(
-        d, WEIGHT_MATRIX, -1, ".weight",
-        &(TakePart){.role = d->tied ? ROLE_EMBED : ROLE_HEAD, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId head = take_matrix(d, d->tied ? ROLE_EMBED : ROLE_HEAD, -1, d->vocab, d->hidden);
     Val logits = prog_linear_precise(b, x, head, W_NONE);
     if (d->logit_softcap != 0) logits = prog_act(b, logits, ACT_SOFTCAP, d->logit_softcap);
     if (d->logit_scale != 1) logits = prog_scale(b, logits, d->logit_scale);

@@ -5,8 +5,6 @@
 
 #include "backend/host.h"
 
-enum { MAX_EXPERTS = 4096 };
-
 static void probabilities(const OpRoute *p, const float *x, double *out) {
     double max = x[0], sum = 0;
     for (uint32_t e = 1; e < p->n_experts; e++) max = x[e] > max ? x[e] : max;
@@ -29,8 +27,8 @@ static uint32_t take_best(double *v, uint32_t n) {
 /* Leaves minus infinity in the selection scores of groups that do not take part. */
 static void keep_groups(const OpRoute *p, double *select) {
     uint32_t size = p->n_experts / p->n_groups;
-    double score[MAX_EXPERTS], work[MAX_EXPERTS];
-    bool keep[MAX_EXPERTS] = {false};
+    double score[ROUTE_MAX_EXPERTS], work[ROUTE_MAX_EXPERTS];
+    bool keep[ROUTE_MAX_EXPERTS] = {false};
     for (uint32_t g = 0; g < p->n_groups; g++) {
         memcpy(work, select + g * size, size * sizeof *work);
         score[g] = 0;
@@ -43,7 +41,7 @@ static void keep_groups(const OpRoute *p, double *select) {
 }
 
 static void route_row(const OpRoute *p, const float *bias, const float *x, float *out) {
-    double prob[MAX_EXPERTS], select[MAX_EXPERTS], sum = 0, weight[64];
+    double prob[ROUTE_MAX_EXPERTS], select[ROUTE_MAX_EXPERTS], sum = 0, weight[ROUTE_MAX_K];
     probabilities(p, x, prob);
     for (uint32_t e = 0; e < p->n_experts; e++) select[e] = prob[e] + (bias ? bias[e] : 0);
     if (p->n_groups > 1) keep_groups(p, select);

@@ -9,6 +9,11 @@
 
 #define PAGE_NONE UINT32_MAX
 
+/* Pages that n_tokens rows of one sequence fill, the last one perhaps in part. */
+static inline uint64_t pages_for(uint64_t n_tokens) {
+    return (n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
+}
+
 typedef struct PagePool {
     uint32_t *refs;      /* per page */
     uint32_t *free_list; /* stack of free page numbers */

@@ -2,10 +2,8 @@
 
 #include "base/mem.h"
 
-static uint32_t pages_for(uint32_t n_tokens) { return (n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS; }
-
 bool seqcache_init(SeqCache *c, CacheContext *ctx, uint32_t max_tokens, Err *err) {
-    *c = (SeqCache){.ctx = ctx, .max_pages = pages_for(max_tokens)};
+    *c = (SeqCache){.ctx = ctx, .max_pages = (uint32_t)pages_for(max_tokens)};
     c->pages = mem_calloc(c->max_pages, sizeof *c->pages);
     return c->pages || err_nomem(err, "page table");
 }
@@ -56,7 +54,7 @@ static bool unshare_last(SeqCache *c) {
 }
 
 bool seqcache_extend(SeqCache *c, uint32_t n, Err *err) {
-    uint32_t want = pages_for(c->n_tokens + n), had = c->n_pages;
+    uint32_t want = (uint32_t)pages_for(c->n_tokens + n), had = c->n_pages;
     if (want > c->max_pages)
         return err_set(err, ERR_LIMIT, "%u tokens where the context holds %u", c->n_tokens + n,
                        c->max_pages * PAGE_TOKENS);
@@ -78,7 +76,7 @@ bool seqcache_extend(SeqCache *c, uint32_t n, Err *err) {
 
 void seqcache_trim(SeqCache *c, uint32_t n_tokens) {
     if (n_tokens < c->n_tokens) c->n_tokens = n_tokens;
-    uint32_t keep = pages_for(c->n_tokens);
+    uint32_t keep = (uint32_t)pages_for(c->n_tokens);
     while (c->n_pages > keep) pagepool_unref(&c->ctx->pool, c->pages[--c->n_pages]);
 }
 

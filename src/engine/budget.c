@@ -1,19 +1,16 @@
 #include "engine/budget.h"
 
 #include "base/os.h"
+#include "cache/pages.h"
 
 /* Beside the table: code, tokenizer, allocator slack. */
 enum { PROCESS_BYTES = 24 << 20, MIN_CTX = 512, DYNAMIC_CTX = 32768 };
 
-static uint64_t pages_for(uint64_t n_ctx, uint32_t n_seqs) {
-    /* Each sequence may have one page begun, and one being copied. */
-    return (n_ctx + PAGE_TOKENS - 1) / PAGE_TOKENS + n_seqs;
-}
-
 static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b, Err *err) {
     const Program *p = m->arch.text;
     uint64_t page = m->be->api->page_bytes(m->be, p, ask->k, ask->v),
-             n_pages = pages_for(n_ctx, ask->n_seqs);
+             n_pages = pages_for(n_ctx) +
+                       ask->n_seqs; /* each sequence may have a page begun, and one copied */
     if (n_pages >= UINT32_MAX || (page && n_pages > UINT64_MAX / 2 / page))
         return err_set(err, ERR_LIMIT, "a context of %llu tokens is too large",
                        (unsigned long long)n_ctx);

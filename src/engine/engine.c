@@ -115,12 +115,17 @@ void engine_submit(Engine *e, Job *job) {
     e->queue_end = &job->next;
 }
 
-void engine_requeue(Engine *e, Job *job) {
+/* A job that still waits is not in the list. */
+static void running_remove(Engine *e, const Job *job) {
     for (uint32_t i = 0; i < e->n_running; i++) {
         if (e->running[i] != job) continue;
         memmove(&e->running[i], &e->running[i + 1], (--e->n_running - i) * sizeof(Job *));
         break;
     }
+}
+
+void engine_requeue(Engine *e, Job *job) {
+    running_remove(e, job);
     seqcache_deinit(&job->cache);
     job->has_cache = false;
     job->state = JOB_WAITING;
@@ -131,11 +136,7 @@ void engine_requeue(Engine *e, Job *job) {
 }
 
 void engine_end(Engine *e, Job *job) {
-    for (uint32_t i = 0; i < e->n_running; i++) {
-        if (e->running[i] != job) continue;
-        memmove(&e->running[i], &e->running[i + 1], (--e->n_running - i) * sizeof(Job *));
-        break;
-    }
+    running_remove(e, job);
     job->state = JOB_ENDED;
     job_free(job);
 }

@@ -10,8 +10,6 @@ static uint32_t pending(const Job *j) { return j->n_tokens - j->cache.n_tokens; 
 
 static bool is_prompt(const Job *j) { return j->cache.n_tokens < j->n_prompt || pending(j) > 1; }
 
-static uint32_t pages_for(uint32_t n_tokens) { return (n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS; }
-
 static bool start(Engine *e, Job *j, Err *err) {
     if (!seqcache_init(&j->cache, &e->cache, j->max_tokens, err)) return false;
     j->has_cache = true;

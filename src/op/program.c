@@ -358,8 +358,6 @@ Val prog_select(ProgBuilder *b, Val x) {
     return out;
 }
 
-enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 };
-
 Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p) {
     if (bad(b, logits)) return VAL_NONE;
     const ProgVal in = VALS(b)[logits];

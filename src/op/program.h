@@ -107,6 +107,7 @@ typedef struct OpAttn {
     float scale, softcap;
 } OpAttn;
 
+enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 }; /* backends keep a row's choice on the stack */
 typedef enum RouteFn { ROUTE_SOFTMAX, ROUTE_SIGMOID } RouteFn;
 typedef struct OpRoute {
     RouteFn fn;
