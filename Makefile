@@ -27,8 +27,11 @@ OPT_tsan    := -O1 -g1 -DMLXCEL_DEBUG -fsanitize=thread
 OPT_fuzz    := -O1 -g1 -DMLXCEL_DEBUG -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 OPT     := $(OPT_$(MODE))
 
-# pkg-config modules of the default build: of the library, and what only the command line needs.
-LIB_PKGS := oniguruma libcurl
+# pkg-config modules of the default build: of the library, and what only the command line needs. WITHOUT="download" leaves
+# out what only downloads need.
+WITHOUT ?=
+DOWNLOAD_PKGS := $(if $(filter download,$(WITHOUT)),,libcurl libcrypto)
+LIB_PKGS := oniguruma $(DOWNLOAD_PKGS)
 PKGS    := $(LIB_PKGS) libedit
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
@@ -37,7 +40,7 @@ LIB_LIBS   := $(shell pkg-config --libs $(LIB_PKGS) 2>/dev/null) -lm -pthread
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 SONAME  := libmlxcel.so.$(firstword $(subst ., ,$(VERSION)))
 CFLAGS  := -std=gnu11 $(OPT) $(WARN) $(NUM) -fPIC -fvisibility=hidden -pthread -D_GNU_SOURCE \
-           -DMLXCEL_VERSION='"$(VERSION)"' $(INCS) $(PKG_CFLAGS) $(EXTRA_CFLAGS)
+           -DMLXCEL_VERSION='"$(VERSION)"' $(if $(DOWNLOAD_PKGS),-DHAVE_DOWNLOAD) $(INCS) $(PKG_CFLAGS) $(EXTRA_CFLAGS)
 LDLIBS  := $(PKG_LIBS) -lm -pthread
 
 # A file compiled for one instruction set carries its name: kern_avx512.c, x_avx2.c, ...
