@@ -63,11 +63,13 @@ struct Arch {
     const char *name;               /* file name of the family */
     const char *const *model_types; /* config.json's, NULL-terminated */
     const char *const *gguf;        /* general.architecture values, NULL-terminated; NULL: none */
-    const char *kind;               /* "text" */
-    const RoleDelta *names;         /* where tensor names differ from Llama's; NULL: nowhere */
-    const char *const *ignored;     /* tensors that may lie unused, globs; NULL: none */
-    uint32_t head_dim;              /* when the config does not say; 0: hidden / heads */
-    double rope_theta;              /* likewise; 0: 10000 */
+    /* what GGUF files of this family are written as; NULL: the first of gguf, if there is one */
+    const char *gguf_as;
+    const char *kind;           /* "text" */
+    const RoleDelta *names;     /* where tensor names differ from Llama's; NULL: nowhere */
+    const char *const *ignored; /* tensors that may lie unused, globs; NULL: none */
+    uint32_t head_dim;          /* when the config does not say; 0: hidden / heads */
+    double rope_theta;          /* likewise; 0: 10000 */
     /* no layer need have a dense feed-forward: intermediate_size may be absent */
     bool no_dense;
     /* GGUF files of this architecture have permuted q and k rows */
@@ -86,6 +88,10 @@ typedef struct ArchModel {
     uint64_t context;
     /* the spec that fixes a request's length class; NULL: classes do not matter */
     const RopeSpec *class_rope;
+    /* What the config came to, and the specs of its layers, for converters; NULL unless the generic
+     * decoder built it. */
+    const Decoder *resolved;
+    const LayerSpec *layers;
 } ArchModel;
 
 bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_CHECK;

@@ -165,7 +165,8 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         p.q_norm = take_vector(d, ROLE_Q_NORM, i, ".weight", l->qk_norm_whole ? nq : l->head_dim);
         p.k_norm = take_vector(d, ROLE_K_NORM, i, ".weight", l->qk_norm_whole ? nk : l->head_dim);
     }
-    if (l->sinks) p.sinks = take_vector(d, ROLE_SINKS, i, "", l->n_heads);
+    if (l->sinks) /* a parameter without a module, but for GGUF */
+        p.sinks = take_vector(d, ROLE_SINKS, i, d->config->gguf ? ".weight" : "", l->n_heads);
     p.o = take_matrix(d, ROLE_O, i, d->hidden, l->n_heads * l->v_dim);
     if (l->o_bias) p.o_bias = take_vector(d, ROLE_O, i, ".bias", d->hidden);
     return p;
@@ -354,11 +355,18 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
                           &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
     if (table == W_NONE) return weights_finish(d->weights, err);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
+    LayerSpec *layers = arena_array(d->arena, LayerSpec, d->n_layers);
+    Decoder *resolved = arena_new(d->arena, Decoder);
+    if (!layers || !resolved) return err_nomem(err, "model description");
     for (uint32_t i = 0; i < d->n_layers; i++) {
-        LayerSpec l = d->layer;
-        if (d->arch->layer && !d->arch->layer(d, (int)i, &l, err)) return false;
-        x = build_layer(d, &l, x, (int)i);
+        LayerSpec *l = &layers[i];
+        *l = d->layer;
+        if (d->arch->layer && !d->arch->layer(d, (int)i, l, err)) return false;
+        x = build_layer(d, l, x, (int)i);
     }
+    *resolved = *d;
+    out->resolved = resolved;
+    out->layers = layers;
     prog_output(d->b, build_head(d, x), "logits");
     if (!weights_finish(d->weights, err)) return false;
     if (!prog_finish(d->b, &out->text, err)) return false;

@@ -7,6 +7,7 @@ static bool adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     l->sinks = true;
     l->act = ACT_QUICK_GELU;
+    if (d->config->gguf) l->rope_spec.truncate = false; /* no key tells there; all releases */
     if (!config_bool(d->config, "attention_bias", true, &l->qkv_bias, err)) return false;
     l->o_bias = l->qkv_bias;
     return true;
@@ -23,17 +24,22 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     if (alpha != 1.702)
         return err_set(err, ERR_UNSUPPORTED, "swiglu_alpha is %g; 1.702 is accepted", alpha);
     if (!config_float(d->config, "swiglu_limit", 7, 1e-6, 1e6, &limit, err)) return false;
-    if (!decoder_moe(d, "intermediate_size", true, &l->moe, err)) return false;
-    l->moe.normalize = l->moe.biases = l->moe.interleaved = true;
+    if (!decoder_moe(d, d->config->gguf ? "moe_intermediate_size" : "intermediate_size", true,
+                     &l->moe, err))
+        return false;
+    l->moe.normalize = l->moe.biases = true;
+    l->moe.interleaved = d->config->json != NULL;
     l->moe.limit = (float)limit;
     l->moe.up_add = 1;
     return true;
 }
 
 static const RoleDelta NAMES[] = {
-    {ROLE_ROUTER, {"layers.%d.mlp.router", NULL}},
-    {ROLE_EXPERT_GATE, {"layers.%d.mlp.experts.gate_up_proj", NULL}},
-    {ROLE_EXPERT_DOWN, {"layers.%d.mlp.experts.down_proj", NULL}},
+    {ROLE_SINKS, {"layers.%d.self_attn.sinks", "blk.%d.attn_sinks"}},
+    {ROLE_FFN_NORM, {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"}},
+    {ROLE_ROUTER, {"layers.%d.mlp.router", "blk.%d.ffn_gate_inp"}},
+    {ROLE_EXPERT_GATE, {"layers.%d.mlp.experts.gate_up_proj", "blk.%d.ffn_gate_exps"}},
+    {ROLE_EXPERT_DOWN, {"layers.%d.mlp.experts.down_proj", "blk.%d.ffn_down_exps"}},
     {ROLE_COUNT, {NULL, NULL}},
 };
 
@@ -41,10 +47,12 @@ const Arch ARCH_GPT_OSS = {
     .name = "gpt_oss",
     .kind = "text",
     .model_types = (const char *const[]){"gpt_oss", NULL},
+    .gguf = (const char *const[]){"gpt-oss", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 64,
     .rope_theta = 150000,
+    .no_dense = true,
     .adjust = adjust,
     .layer = layer,
 };

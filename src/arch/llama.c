@@ -1,6 +1,6 @@
 /* Llama 1-3 (Touvron et al. 2023; Dubey et al. 2024) and what shares its shape. The generic decoder
  * is this family; only optional biases are its own. GGUF files have q and k rows permuted for
- * adjacent-pair rope. */
+ * adjacent-pair rope; Mistral (windows) and Mixtral (experts) are of this architecture there. */
 #include "arch/arch.h"
 
 static bool adjust(Decoder *d, Err *err) {
@@ -14,6 +14,16 @@ static bool adjust(Decoder *d, Err *err) {
     return config_bool(d->config, "mlp_bias", false, &l->mlp_bias, err);
 }
 
+static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    int64_t window;
+    (void)i;
+    if (!d->config->gguf) return true;
+    if (!config_int(d->config, "sliding_window", 0, 0, UINT32_MAX, &window, err)) return false;
+    l->window = (uint32_t)window;
+    return !config_has(d->config, "num_experts") ||
+           decoder_moe(d, "moe_intermediate_size|intermediate_size", true, &l->moe, err);
+}
+
 const Arch ARCH_LLAMA = {
     .name = "llama",
     .kind = "text",
@@ -22,4 +32,5 @@ const Arch ARCH_LLAMA = {
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .gguf_unpermute = true,
     .adjust = adjust,
+    .layer = layer,
 };

@@ -19,6 +19,8 @@ const Arch ARCH_MISTRAL = {
     .name = "mistral",
     .kind = "text",
     .model_types = (const char *const[]){"mistral", NULL},
+    .gguf_as = "llama",
+    .gguf_unpermute = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .adjust = adjust,
 };

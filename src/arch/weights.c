@@ -43,7 +43,7 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
 static const char *const PREFIXES[] = {"model.", "", "language_model.model.",
                                        "model.language_model."};
 
-enum { MAX_NAME = 256, MAX_BIAS = 1 << 22 };
+enum { MAX_NAME = WEIGHTS_MAX_NAME, MAX_BIAS = 1 << 22 };
 
 struct WeightTable {
     const Checkpoint *ck;
@@ -58,21 +58,22 @@ struct WeightTable {
     Err err;
 };
 
-static const char *role_pattern(const WeightTable *t, Role role) {
+static const char *pattern_of(const WeightTable *t, CkptKind kind, Role role) {
     const RoleName *name = &ROLE_NAMES[role];
     for (const RoleDelta *d = t->deltas; d && d->role != ROLE_COUNT; d++)
         if (d->role == role) name = &d->name;
-    return t->ck->kind == CKPT_GGUF ? name->gguf : name->hf;
+    return kind == CKPT_GGUF ? name->gguf : name->hf;
+}
+
+static const char *role_pattern(const WeightTable *t, Role role) {
+    return pattern_of(t, t->ck->kind, role);
 }
 
 /* The tensor's full name; false where this kind of file has none for the role. */
-static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t expert,
-                        const char *suffix, char out[MAX_NAME]) {
-    const char *p = role_pattern(t, role);
-    if (!p) return false;
-    bool from_root = p[0] == '/' || t->ck->kind == CKPT_GGUF;
+static bool fill_name(const WeightTable *t, const char *p, bool from_root, int layer,
+                      uint32_t expert, const char *suffix, char out[MAX_NAME]) {
     size_t n = 0;
-    if (!from_root) {
+    if (!from_root && p[0] != '/') {
         if (t->prefix.n >= MAX_NAME) return false;
         memcpy(out, t->prefix.p, n = t->prefix.n);
     }
@@ -87,6 +88,38 @@ static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t exp
     if (*p || n + tail >= MAX_NAME) return false;
     memcpy(out + n, suffix, tail + 1);
     return true;
+}
+
+static bool expert_name(const WeightTable *t, Role role, int layer, uint32_t expert,
+                        const char *suffix, char out[MAX_NAME]) {
+    const char *p = role_pattern(t, role);
+    return p && fill_name(t, p, t->ck->kind == CKPT_GGUF, layer, expert, suffix, out);
+}
+
+/* MLX keeps the experts of a layer in three modules, "mlp.experts.%e.w1" in
+ * "mlp.switch_mlp.gate_proj", and "mlp.experts.gate_up_proj" in "mlp.experts.gate_proj" and
+ * "up_proj". false: the pattern is of neither kind. */
+static bool mlx_expert_name(const WeightTable *t, const WeightOrigin *o, char out[MAX_NAME]) {
+    const char *leaf = o->role == ROLE_EXPERT_DOWN             ? "down_proj"
+                       : o->role == ROLE_EXPERT_UP || o->first ? "up_proj"
+                                                               : "gate_proj";
+    const char *p = pattern_of(t, CKPT_SAFETENSORS, o->role);
+    const char *hole = p ? strstr(p, "experts.") : NULL;
+    char pattern[MAX_NAME];
+    if (!hole) return false;
+    bool each = str_starts(str_c(hole), STR("experts.%e."));
+    int n = snprintf(pattern, sizeof pattern, "%.*s%s.%s", (int)(hole - p), p,
+                     each ? "switch_mlp" : "experts", leaf);
+    return n > 0 && n < MAX_NAME && fill_name(t, pattern, false, o->layer, 0, "", out);
+}
+
+bool weights_name(const WeightTable *t, CkptKind kind, const WeightOrigin *o,
+                  char out[WEIGHTS_MAX_NAME]) {
+    WeightOrigin w = *o;
+    if (w.n_experts && kind == CKPT_SAFETENSORS) return mlx_expert_name(t, &w, out);
+    if (w.n_experts && w.first) w.role = ROLE_EXPERT_UP;
+    const char *p = pattern_of(t, kind, w.role);
+    return p && fill_name(t, p, kind == CKPT_GGUF, w.layer, 0, "", out);
 }
 
 static bool role_name(const WeightTable *t, Role role, int layer, const char *suffix,
@@ -186,13 +219,18 @@ int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suf
         if (t->weights[i].n_parts == 1 && str_eqc(one->name, t->weights[i].parts[0].name))
             return (int32_t)i;
     WeightSource *src = arena_array(t->a, WeightSource, (size_t)n_parts);
-    if (!src || !table_grow(t)) {
+    WeightOrigin *origins = arena_array(t->a, WeightOrigin, (size_t)n_parts);
+    if (!src || !origins || !table_grow(t)) {
         err_nomem(&t->err, "weight table");
         return -1;
     }
-    for (int i = 0; i < n_parts; i++)
-        if (!part_take(t, kind, layer, suffix, &parts[i], &src[i])) return -1;
-    t->weights[t->n_weights] = (ArchWeight){kind, src, n_parts, src[0].name};
+    for (int i = 0; i < n_parts; i++) {
+        const TakePart *p = &parts[i];
+        if (!part_take(t, kind, layer, suffix, p, &src[i])) return -1;
+        origins[i] = (WeightOrigin){.role = p->role, .layer = layer, .suffix = suffix};
+        if (p->transform == TRANSFORM_UNPERMUTE) origins[i].head_dim = p->head_dim;
+    }
+    t->weights[t->n_weights] = (ArchWeight){kind, src, n_parts, src[0].name, origins};
     return (int32_t)t->n_weights++;
 }
 
@@ -213,6 +251,25 @@ static bool experts_each(WeightTable *t, int layer, const TakeExperts *p, Weight
             return false;
     }
     return true;
+}
+
+/* The module whose .weight holds the experts' matrices as they are, one after the other. */
+static bool experts_in_one(WeightTable *t, Str module, const TakeExperts *p, WeightSource *src) {
+    if (!modsource_matrix(&t->finder, module, false, p->n_experts, p->n_experts * p->n, p->k,
+                          &src[0], &t->err))
+        return false;
+    for (uint32_t e = p->n_experts; e-- > 0;) {
+        src[e] = src[0];
+        src[e].n = p->n;
+        src[e].row0 = e * p->n;
+    }
+    return true;
+}
+
+/* Whether the experts lie as MLX writes them, and where. */
+static bool takes_mlx(const WeightTable *t, const WeightOrigin *o, char name[MAX_NAME]) {
+    return t->ck->kind == CKPT_SAFETENSORS && mlx_expert_name(t, o, name) &&
+           modsource_weight(t->ck, str_c(name));
 }
 
 /* All experts in one tensor: a module's .weight with the experts outermost, or a parameter of its
@@ -240,9 +297,26 @@ static bool experts_stacked(WeightTable *t, int layer, const TakeExperts *p, Wei
     return true;
 }
 
-static int32_t table_add(WeightTable *t, WeightKind kind, WeightSource *parts, int n_parts) {
-    t->weights[t->n_weights] = (ArchWeight){kind, parts, n_parts, parts[0].name};
+/* Experts' matrices or biases. */
+static int32_t table_add(WeightTable *t, WeightKind kind, WeightSource *parts, int n_parts,
+                         const WeightOrigin *o) {
+    WeightOrigin *own = arena_new(t->a, WeightOrigin);
+    if (!own) {
+        err_nomem(&t->err, "weight table");
+        return -1;
+    }
+    *own = *o;
+    t->weights[t->n_weights] = (ArchWeight){kind, parts, n_parts, parts[0].name, own};
     return (int32_t)t->n_weights++;
+}
+
+static WeightOrigin experts_origin(const TakeExperts *p, int layer, const char *suffix) {
+    return (WeightOrigin){.role = p->role,
+                          .layer = layer,
+                          .suffix = suffix,
+                          .n_experts = p->n_experts,
+                          .step = p->step,
+                          .first = p->first};
 }
 
 static WeightSource *sources_new(WeightTable *t, uint32_t n) {
@@ -253,31 +327,47 @@ static WeightSource *sources_new(WeightTable *t, uint32_t n) {
 }
 
 int32_t weights_take_experts(WeightTable *t, int layer, const TakeExperts *p) {
+    char name[MAX_NAME];
     WeightSource *src = t->err.kind ? NULL : sources_new(t, p->n_experts);
     if (!src) return -1;
-    bool each = t->ck->kind != CKPT_GGUF && strstr(role_pattern(t, p->role), "%e");
-    if (each ? !experts_each(t, layer, p, src) : !experts_stacked(t, layer, p, src)) return -1;
-    return table_add(t, WEIGHT_MATRIX, src, (int)p->n_experts);
+    const char *pattern = role_pattern(t, p->role);
+    const WeightOrigin o = experts_origin(p, layer, ".weight");
+    bool each = t->ck->kind != CKPT_GGUF && pattern && strstr(pattern, "%e");
+    bool ok = takes_mlx(t, &o, name) ? experts_in_one(t, str_c(name), p, src)
+              : each                 ? experts_each(t, layer, p, src)
+                                     : experts_stacked(t, layer, p, src);
+    return ok ? table_add(t, WEIGHT_MATRIX, src, (int)p->n_experts, &o) : -1;
+}
+
+/* Where the experts' biases are: beside the module of an MLX or GGUF file, or a parameter. */
+static bool biases_name(WeightTable *t, const WeightOrigin *o, char name[MAX_NAME], bool *module) {
+    *module = t->ck->kind == CKPT_GGUF || takes_mlx(t, o, name);
+    bool named = t->ck->kind == CKPT_GGUF ? weights_name(t, CKPT_GGUF, o, name)
+                                          : *module || role_name(t, o->role, o->layer, "", name);
+    const char *suffix = *module ? ".bias" : "_bias";
+    size_t n = named ? strlen(name) : 0;
+    if (!named || n + strlen(suffix) >= MAX_NAME)
+        return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no biases for role %d",
+                       (int)o->role);
+    memcpy(name + n, suffix, strlen(suffix) + 1);
+    return true;
 }
 
 int32_t weights_take_expert_biases(WeightTable *t, int layer, const TakeExperts *p) {
     char name[MAX_NAME];
+    bool module;
     WeightSource *src = t->err.kind ? NULL : sources_new(t, 1);
-    uint32_t stored = p->n * (p->step ? p->step : 1), n = p->n_experts * p->n;
-    if (!src) return -1;
-    if (!role_name(t, p->role, layer, "_bias", name)) {
-        err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no biases for role %d",
-                (int)p->role);
-        return -1;
-    }
+    const WeightOrigin o = experts_origin(p, layer, "_bias");
+    if (!src || !biases_name(t, &o, name, &module)) return -1;
+    uint32_t stored = p->n * (p->step && !module ? p->step : 1), n = p->n_experts * p->n;
     if (!modsource_stack_vector(&t->finder, str_c(name), p->n_experts, stored, src, &t->err))
         return -1;
-    if (p->step) {
+    if (p->step && !module) {
         src->n = n;
         src->row_map = stride_map(t, n, 0, p);
         if (!src->row_map) return -1;
     }
-    return table_add(t, WEIGHT_VECTOR, src, 1);
+    return table_add(t, WEIGHT_VECTOR, src, 1, &o);
 }
 
 const double *weights_values(WeightTable *t, Role role, int layer, const char *suffix, uint32_t n) {

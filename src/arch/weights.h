@@ -71,11 +71,23 @@ typedef enum Transform {
     TRANSFORM_UNPERMUTE
 } Transform;
 
+/* What a part is in the family's terms, for converters: everything that was taken can be named
+ * anew. */
+typedef struct WeightOrigin {
+    Role role;
+    int layer;            /* -1: of no layer */
+    const char *suffix;   /* ".weight", ".bias"; "" and "_bias": parameters without a module */
+    uint32_t head_dim;    /* rows per head that llama's GGUF files permute; 0: none do */
+    uint32_t n_experts;   /* 0: one matrix; else it stands for all parts */
+    uint32_t step, first; /* as in TakeExperts */
+} WeightOrigin;
+
 typedef struct ArchWeight { /* what one source number stands for */
     WeightKind kind;
     WeightSource *parts; /* stacked along n (vectors: along k) */
     int n_parts;
     const char *name;
+    const WeightOrigin *origins; /* one per part; of experts one in all */
 } ArchWeight;
 
 typedef struct WeightTable WeightTable;
@@ -118,6 +130,11 @@ void weights_ignore(WeightTable *t, Role role, int layer);
 /* Reports the first error, and the tensors nobody took. */
 bool weights_finish(WeightTable *t, Err *err) MUST_CHECK;
 
+/* Name of a tensor in one kind of file, experts stacked in one: Hugging Face's and MLX's, or GGUF's;
+ * without .weight, .bias. false: there is none. */
+enum { WEIGHTS_MAX_NAME = 256 };
+bool weights_name(const WeightTable *t, CkptKind kind, const WeightOrigin *o,
+                  char out[WEIGHTS_MAX_NAME]);
 uint32_t weights_count(const WeightTable *t);
 const ArchWeight *weights_get(const WeightTable *t, int32_t source);
 
