@@ -5,6 +5,7 @@
 
 #include "base/fp.h"
 #include "quant/forms.h"
+#include "quant/quant_encode_k.h"
 
 /* Layouts: blocks_small.c. In every format d is rounded for storage only; codes come from the
  * unrounded 1/d. */
@@ -121,7 +122,7 @@ static bool put_block(DType t, const float *x, uint8_t *b) {
 bool encode_supports(DType t) {
     return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_Q4_0 ||
            t == DTYPE_Q4_1 || t == DTYPE_Q5_0 || t == DTYPE_Q5_1 || t == DTYPE_Q8_0 ||
-           t == DTYPE_MXFP4;
+           t == DTYPE_MXFP4 || encode_k_supports(t);
 }
 
 /* Where the first value lies that a quantizer cannot take; n if none. */
@@ -147,7 +148,8 @@ bool encode_rows(DType t, const float *rows, uint64_t n_rows, uint64_t k, void *
     uint64_t need, n;
     if (!encode_supports(t))
         return err_set(err, ERR_UNSUPPORTED,
-                       "encoding to %s; F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 MXFP4 are accepted",
+                       "encoding to %s; F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K "
+                       "Q6_K MXFP4 are accepted",
                        dtype_info(t)->name);
     if (__builtin_mul_overflow(n_rows, k, &n) || n > QMATRIX_MAX_ELEMENTS)
         return err_set(err, ERR_LIMIT, "%llu rows of %llu elements are more than 2^48",
@@ -164,8 +166,10 @@ bool encode_rows(DType t, const float *rows, uint64_t n_rows, uint64_t k, void *
                        (unsigned long long)(bad / k), (unsigned long long)(bad % k),
                        (double)rows[bad], dtype_info(t)->name);
     uint8_t *b = out;
-    for (uint64_t i = 0; i < n; i += 32, b += dtype_info(t)->block_bytes)
-        if (!put_block(t, rows + i, b))
+    const bool is_k = encode_k_supports(t);
+    const unsigned step = dtype_info(t)->block_elements;
+    for (uint64_t i = 0; i < n; i += step, b += dtype_info(t)->block_bytes)
+        if (!(is_k ? encode_k_block(t, rows + i, b) : put_block(t, rows + i, b)))
             return err_set(
                 err, ERR_INPUT,
                 "row %llu column %llu: the %s scale of this block does not fit F16 (65504)",

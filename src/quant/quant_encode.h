@@ -1,6 +1,6 @@
 /* quant_encode.h: f32 rows to storage formats: what `mlxcel quantize` writes. The results are those
- * of the formats' own tools, bit for bit: gguf-py for GGUF blocks, MLX 0.32.4 (CPU) for MLX (both
- * were run against this code).
+ * of the formats' own tools, bit for bit: gguf-py for GGUF's blocks of 32, MLX 0.32.4 (CPU) for MLX
+ * (both were run against this code). K-quants are searched for: quant_encode_k.c.
  *
  *     encode_rows(DTYPE_Q8_0, rows, n_rows, k, out, n_bytes, err)             out: dtype_bytes()
  *     EncodeMlx e = {QFORMAT_MLX_AFFINE, .bits = 4, .group = 64, .scale_dtype = DTYPE_BF16};
@@ -13,7 +13,7 @@
 
 #include "quant/qmatrix.h"
 
-/* F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 MXFP4; ERR_UNSUPPORTED names the type and these. */
+/* F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K..Q6_K MXFP4; ERR_UNSUPPORTED names the type and these. */
 bool encode_rows(DType t, const float *rows, uint64_t n_rows, uint64_t k, void *out,
                  uint64_t n_bytes, Err *err) MUST_CHECK;
 bool encode_supports(DType t);
