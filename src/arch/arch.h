@@ -86,6 +86,7 @@ typedef struct ArchModel {
     uint32_t hidden, n_layers, vocab;
     /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */
     uint64_t context;
+    uint32_t cross_rows; /* rows of cross planes a sequence has at most */
     /* the spec that fixes a request's length class; NULL: classes do not matter */
     const RopeSpec *class_rope;
     /* What the config came to, and the specs of its layers, for converters; NULL unless the generic

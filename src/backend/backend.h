@@ -3,9 +3,10 @@
  *
  *     Backend *be;  backend_open("cpu", &opt, &be, err);
  *     be->api->weight_load(be, WEIGHT_MATRIX, parts, n_parts, &w, err)            each weight of the program
- *     be->api->planes_new(be, program, k_type, v_type, n_pages, &planes, err)
- *     be->api->exec_new(be, program, weights, planes, max_rows, max_out, &exec, err)
+ *     be->api->planes_new(be, program, &ask, &planes, err)
+ *     be->api->exec_new(be, program, weights, planes, &limits, &exec, err)
  *     be->api->run(exec, step, &cancel, err);  be->api->read(exec, "logits" index, 0, n_out, dst, err)
+ *     be->api->wait(be, err)                                                      now dst is filled
  *
  * One thread drives a backend. A step that was refused or cancelled leaves the cache rows it would
  * have written undefined: the engine trims the sequences. */
@@ -29,6 +30,16 @@ typedef struct BackendOptions {
     const char *isa;
 } BackendOptions;
 
+typedef struct PlanesAsk {
+    PlaneType k, v;
+    uint32_t n_pages[PLANE_MAX_GROUPS]; /* per group of the program */
+    uint32_t n_states;
+} PlanesAsk;
+
+typedef struct ExecLimits { /* of one step */
+    uint32_t rows, out, seqs;
+} ExecLimits;
+
 typedef struct BackendApi {
     const char *name; /* "ref", "cpu" */
     const char *description;
@@ -45,28 +56,38 @@ typedef struct BackendApi {
                         BackWeight **out, Err *err);
     void (*weight_free)(Backend *be, BackWeight *w);
 
-    /* Cache planes of a program: n_pages pages of PAGE_TOKENS tokens in every plane. */
-    /* one page, all planes */
-    uint64_t (*page_bytes)(const Backend *be, const Program *p, PlaneType k, PlaneType v);
-    bool (*planes_new)(Backend *be, const Program *p, PlaneType k, PlaneType v, uint32_t n_pages,
-                       BackPlanes **out, Err *err);
+    /* Cache planes of a program: for each plane group so many pages of PAGE_TOKENS tokens in every
+     * plane of the group, and n_states slots of recurrent state. */
+    uint64_t (*page_bytes)(const Backend *be, const Program *p, uint32_t group, PlaneType k,
+                           PlaneType v); /* one page, all planes of the group */
+    uint64_t (*state_bytes)(const Backend *be, const Program *p); /* one slot */
+    bool (*planes_new)(Backend *be, const Program *p, const PlanesAsk *ask, BackPlanes **out,
+                       Err *err);
     void (*planes_free)(Backend *be, BackPlanes *planes);
-    void (*page_copy)(BackPlanes *planes, uint32_t to, uint32_t from);
-    /* page_bytes of them: disk, pipelines */
-    bool (*page_read)(BackPlanes *planes, uint32_t page, void *out, Err *err);
-    bool (*page_write)(BackPlanes *planes, uint32_t page, const void *in, Err *err);
+    void (*page_copy)(BackPlanes *planes, uint32_t group, uint32_t to, uint32_t from);
+    void (*state_copy)(BackPlanes *planes, uint32_t to, uint32_t from);
+    /* page_bytes, state_bytes of them: disk, pipelines */
+    bool (*page_read)(BackPlanes *planes, uint32_t group, uint32_t page, void *out, Err *err);
+    bool (*page_write)(BackPlanes *planes, uint32_t group, uint32_t page, const void *in, Err *err);
+    bool (*state_read)(BackPlanes *planes, uint32_t slot, void *out, Err *err);
+    bool (*state_write)(BackPlanes *planes, uint32_t slot, const void *in, Err *err);
 
-    /* A program ready to run steps of at most max_rows rows of which max_out want logits.
-     * weights[i] belongs to weight i. */
-    uint64_t (*exec_bytes)(const Backend *be, const Program *p, uint32_t max_rows,
-                           uint32_t max_out);
+    /* A program ready to run steps within the limits. weights[i] belongs to weight i. planes: made
+     * for this program or for one whose planes it shares; NULL if it has none. */
+    uint64_t (*exec_bytes)(const Backend *be, const Program *p, const ExecLimits *limits);
     bool (*exec_new)(Backend *be, const Program *p, BackWeight *const *weights, BackPlanes *planes,
-                     uint32_t max_rows, uint32_t max_out, BackExec **out, Err *err);
+                     const ExecLimits *limits, BackExec **out, Err *err);
     void (*exec_free)(BackExec *ex);
+    /* Rows [row0, + n_rows) of an input, for the runs that follow. */
+    bool (*write)(BackExec *ex, uint32_t input, uint32_t row0, uint32_t n_rows, const float *in,
+                  Err *err);
     /* ERR_CANCELLED between ops */
     bool (*run)(BackExec *ex, const Step *step, const atomic_bool *cancel, Err *err);
     bool (*read)(BackExec *ex, uint32_t output, uint32_t row0, uint32_t n_rows, float *out,
                  Err *err);
+    /* Copies (weights excepted) are in the order of their calls and before or behind runs as
+     * called, but memory of the caller's that they read or fill is theirs until this returns. */
+    bool (*wait)(Backend *be, Err *err);
     /* Per-op time of all runs so far: ns[n_ops]; NULL where not kept. Kept only after profile(ex,
      * true). */
     void (*profile)(BackExec *ex, bool on);

@@ -44,105 +44,65 @@ void host_weight_free(Backend *be, BackWeight *w) {
     if (w) host_const(be)->ops->weight_free(w);
 }
 
-static size_t plane_bytes(const HostBackend *be, const ProgPlane *p, PlaneType k, PlaneType v) {
-    return be->ops->plane_page_bytes(p, p->use == PLANE_KEY ? k : v);
-}
-
-uint64_t host_page_bytes(const Backend *be, const Program *p, PlaneType k, PlaneType v) {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < p->n_planes; i++)
-        sum += plane_bytes(host_const(be), &p->planes[i], k, v);
-    return sum;
-}
-
-bool host_planes_new(Backend *be, const Program *p, PlaneType k, PlaneType v, uint32_t n_pages,
-                     BackPlanes **out, Err *err) {
-    BackPlanes *pl = mem_calloc(1, sizeof *pl);
-    if (!pl) return err_nomem(err, "cache planes");
-    pl->planes = p->planes;
-    pl->n_planes = p->n_planes;
-    pl->n_pages = n_pages;
-    pl->type[PLANE_KEY] = k;
-    pl->type[PLANE_VALUE] = v;
-    pl->page_bytes = mem_calloc(p->n_planes, sizeof *pl->page_bytes);
-    pl->memory = mem_calloc(p->n_planes, sizeof *pl->memory);
-    pl->memory_bytes = mem_calloc(p->n_planes, sizeof *pl->memory_bytes);
-    bool ok = pl->page_bytes && pl->memory && pl->memory_bytes;
-    for (uint32_t i = 0; ok && i < p->n_planes; i++) {
-        pl->page_bytes[i] = plane_bytes(host_const(be), &p->planes[i], k, v);
-        ok = size_mul(pl->page_bytes[i], n_pages, &pl->memory_bytes[i]) &&
-             (pl->memory[i] = mem_alloc_pages(pl->memory_bytes[i])) != NULL;
+/* Rows that n_rows, n_out and n_seqs of a step make in every space; false: a derived space does not
+ * come out whole. */
+static bool space_rows(const Program *p, const ExecLimits *n, uint32_t out[SPACE_MAX]) {
+    out[SPACE_T] = n->rows;
+    out[SPACE_R] = n->out;
+    out[SPACE_S] = n->seqs;
+    bool whole = true;
+    for (uint32_t s = SPACE_DERIVED; s < p->n_spaces; s++) {
+        uint64_t rows = (uint64_t)n->rows * p->spaces[s].num;
+        whole &= rows % p->spaces[s].den == 0;
+        out[s] = (uint32_t)((rows + p->spaces[s].den - 1) / p->spaces[s].den);
     }
-    if (!ok) {
-        host_planes_free(be, pl);
-        return err_nomem(err, "cache planes");
-    }
-    *out = pl;
-    return true;
+    return whole;
 }
 
-void host_planes_free(Backend *be, BackPlanes *pl) {
-    (void)be;
-    if (!pl) return;
-    for (uint32_t i = 0; pl->memory && i < pl->n_planes; i++)
-        mem_free_pages(pl->memory[i], pl->memory_bytes[i]);
-    mem_free(pl->page_bytes);
-    mem_free(pl->memory);
-    mem_free(pl->memory_bytes);
-    mem_free(pl);
-}
-
-void host_page_copy(BackPlanes *pl, uint32_t to, uint32_t from) {
-    for (uint32_t i = 0; i < pl->n_planes; i++)
-        memcpy(host_page(pl, (PlaneId)i, to), host_page(pl, (PlaneId)i, from), pl->page_bytes[i]);
-}
-
-static bool page_known(const BackPlanes *pl, uint32_t page, Err *err) {
-    return page < pl->n_pages ||
-           err_set(err, ERR_INTERNAL, "cache page %u of %u", page, pl->n_pages);
-}
-
-bool host_page_read(BackPlanes *pl, uint32_t page, void *out, Err *err) {
-    if (!page_known(pl, page, err)) return false;
-    char *p = out;
-    for (uint32_t i = 0; i < pl->n_planes; i++, p += pl->page_bytes[i - 1])
-        memcpy(p, host_page(pl, (PlaneId)i, page), pl->page_bytes[i]);
-    return true;
-}
-
-bool host_page_write(BackPlanes *pl, uint32_t page, const void *in, Err *err) {
-    if (!page_known(pl, page, err)) return false;
-    const char *p = in;
-    for (uint32_t i = 0; i < pl->n_planes; i++, p += pl->page_bytes[i - 1])
-        memcpy(host_page(pl, (PlaneId)i, page), p, pl->page_bytes[i]);
-    return true;
-}
-
-static void space_rows(uint32_t max_rows, uint32_t max_out, uint32_t out[SPACE_COUNT]) {
-    out[SPACE_T] = max_rows;
-    out[SPACE_R] = max_out;
-}
-
-static size_t slab_bytes(const Plan *plan, const uint32_t *rows, int space) {
+static size_t slab_bytes(const Plan *plan, const uint32_t *rows, uint32_t space) {
     return (size_t)plan->slab_cols[space] * rows[space] * sizeof(float) + 64;
 }
 
-uint64_t host_exec_bytes(const Backend *be, const Program *p, uint32_t max_rows, uint32_t max_out) {
-    const HostBackend *hb = host_const(be);
-    uint64_t sum =
-        hb->ops->aux_bytes ? hb->ops->aux_bytes(p, max_rows, max_out, pool_n_threads(hb->pool)) : 0;
+static size_t input_bytes(const ProgInput *in, const uint32_t *rows) {
+    return (size_t)rows[in->space] * in->cols * sizeof(float) + 64;
+}
+
+static size_t aux_bytes(const HostBackend *be, const Program *p, const uint32_t *max_rows) {
+    return be->ops->aux_bytes
+               ? be->ops->aux_bytes(p, host_most_rows(max_rows), pool_n_threads(be->pool))
+               : 0;
+}
+
+uint64_t host_exec_bytes(const Backend *be, const Program *p, const ExecLimits *limits) {
+    uint64_t sum = 0;
     Arena a = {0};
     Plan plan;
-    uint32_t rows[SPACE_COUNT];
-    space_rows(max_rows, max_out, rows);
+    uint32_t rows[SPACE_MAX] = {0};
+    space_rows(p, limits, rows);
+    sum += aux_bytes(host_const(be), p, rows);
     if (plan_make(p, &a, &plan, NULL))
-        for (int s = 0; s < SPACE_COUNT; s++) sum += slab_bytes(&plan, rows, s);
+        for (uint32_t s = 0; s < p->n_spaces; s++) sum += slab_bytes(&plan, rows, s);
+    for (uint32_t i = 0; i < p->n_inputs; i++) sum += input_bytes(&p->inputs[i], rows);
     arena_deinit(&a);
     return sum;
 }
 
+static bool exec_alloc(HostExec *ex) {
+    const Program *p = ex->program;
+    ex->op_ns = arena_array(&ex->arena, uint64_t, p->n_ops);
+    ex->input = arena_array(&ex->arena, float *, p->n_inputs + 1);
+    if (!ex->op_ns || !ex->input) return false;
+    for (uint32_t s = 0; s < p->n_spaces; s++)
+        if (!(ex->slab[s] = mem_alloc_pages(slab_bytes(&ex->plan, ex->max_rows, s)))) return false;
+    for (uint32_t i = 0; i < p->n_inputs; i++)
+        if (!(ex->input[i] = mem_alloc_pages(input_bytes(&p->inputs[i], ex->max_rows))))
+            return false;
+    ex->aux_bytes = aux_bytes(ex->be, p, ex->max_rows);
+    return !ex->aux_bytes || (ex->aux = mem_alloc_pages(ex->aux_bytes)) != NULL;
+}
+
 bool host_exec_new(Backend *be, const Program *p, BackWeight *const *weights, BackPlanes *planes,
-                   uint32_t max_rows, uint32_t max_out, BackExec **out, Err *err) {
+                   const ExecLimits *limits, BackExec **out, Err *err) {
     HostBackend *hb = (HostBackend *)be;
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (!hb->ops->run[p->ops[i].code])
@@ -154,19 +114,9 @@ bool host_exec_new(Backend *be, const Program *p, BackWeight *const *weights, Ba
     ex->program = p;
     ex->weights = weights;
     ex->planes = planes;
-    space_rows(max_rows, max_out, ex->max_rows);
-    bool ok = plan_make(p, &ex->arena, &ex->plan, err);
-    if (ok) {
-        ok = (ex->op_ns = arena_array(&ex->arena, uint64_t, p->n_ops)) != NULL;
-        for (int s = 0; ok && s < SPACE_COUNT; s++)
-            ok = (ex->slab[s] = mem_alloc_pages(slab_bytes(&ex->plan, ex->max_rows, s))) != NULL;
-        size_t aux = hb->ops->aux_bytes
-                         ? hb->ops->aux_bytes(p, max_rows, max_out, pool_n_threads(hb->pool))
-                         : 0;
-        ex->aux_bytes = aux;
-        if (ok && aux) ok = (ex->aux = mem_alloc_pages(aux)) != NULL;
-        if (!ok) err_nomem(err, "activation scratch");
-    }
+    space_rows(p, limits, ex->max_rows);
+    bool ok = plan_make(p, &ex->arena, &ex->plan, err) &&
+              (exec_alloc(ex) || err_nomem(err, "activation scratch"));
     if (!ok) {
         host_exec_free(ex);
         return false;
@@ -177,8 +127,11 @@ bool host_exec_new(Backend *be, const Program *p, BackWeight *const *weights, Ba
 
 void host_exec_free(BackExec *ex) {
     if (!ex) return;
-    for (int s = 0; s < SPACE_COUNT; s++)
+    for (uint32_t s = 0; s < SPACE_MAX; s++)
         if (ex->slab[s]) mem_free_pages(ex->slab[s], slab_bytes(&ex->plan, ex->max_rows, s));
+    for (uint32_t i = 0; ex->input && i < ex->program->n_inputs; i++)
+        if (ex->input[i])
+            mem_free_pages(ex->input[i], input_bytes(&ex->program->inputs[i], ex->max_rows));
     if (ex->aux) mem_free_pages(ex->aux, ex->aux_bytes);
     arena_deinit(&ex->arena);
     mem_free(ex);
@@ -199,8 +152,31 @@ enum { LIGHT_FLOATS = 8192, LIGHT_FUNCTIONS = 512 };
 static bool is_light(const HostExec *ex, const Op *op) {
     const ProgVal *v = &ex->program->vals[op->out != VAL_NONE ? op->out : op->in[0]];
     uint64_t floats = (uint64_t)ex->n_rows[v->space] * v->cols;
-    if (op->code == OP_LINEAR || op->code == OP_EXPERTS || op->code == OP_ATTN) return false;
-    return floats <= (op->code == OP_ACT || op->code == OP_GLU ? LIGHT_FUNCTIONS : LIGHT_FLOATS);
+    switch (op->code) {
+    case OP_EMBED:
+    case OP_RMS_NORM:
+    case OP_LAYER_NORM:
+    case OP_ROPE_ANGLES:
+    case OP_ROPE:
+    case OP_KV_WRITE:
+    case OP_ADD:
+    case OP_MUL:
+    case OP_SCALE:
+    case OP_SELECT:
+    case OP_ROUTE:
+    case OP_EXPERT_SUM:
+    case OP_CONCAT:
+    case OP_INPUT:
+    case OP_POS_SCALE:
+        return floats <= LIGHT_FLOATS;
+    case OP_ACT:
+    case OP_GLU:
+    case OP_COL_SCALE:
+    case OP_REDUCE:
+        return floats <= LIGHT_FUNCTIONS;
+    default:
+        return false;
+    }
 }
 
 /* Every thread walks the same list. Thread 0 decides about leaving, always one op ahead: a thread
@@ -232,14 +208,30 @@ static void walk(void *arg, int i_thread, int n_threads) {
     }
 }
 
+bool host_write(BackExec *ex, uint32_t input, uint32_t row0, uint32_t n_rows, const float *in,
+                Err *err) {
+    const Program *p = ex->program;
+    if (input >= p->n_inputs) return err_set(err, ERR_INTERNAL, "program input %u", input);
+    uint32_t cols = p->inputs[input].cols, max = ex->max_rows[p->inputs[input].space];
+    if (row0 > max || n_rows > max - row0)
+        return err_set(err, ERR_INTERNAL, "input rows %u+%u of %u", row0, n_rows, max);
+    memcpy(ex->input[input] + (size_t)row0 * cols, in, (size_t)n_rows * cols * sizeof *in);
+    return true;
+}
+
 bool host_run(BackExec *ex, const Step *step, const atomic_bool *cancel, Err *err) {
-    if (step->n_rows > ex->max_rows[SPACE_T] || step->n_out > ex->max_rows[SPACE_R])
-        return err_set(err, ERR_INTERNAL, "a step of %u rows and %u outputs where %u and %u fit",
-                       step->n_rows, step->n_out, ex->max_rows[SPACE_T], ex->max_rows[SPACE_R]);
+    const ExecLimits n = {step->n_rows, step->n_out, step->n_seqs};
+    if (n.rows > ex->max_rows[SPACE_T] || n.out > ex->max_rows[SPACE_R] ||
+        n.seqs > ex->max_rows[SPACE_S])
+        return err_set(err, ERR_INTERNAL,
+                       "a step of %u rows, %u outputs, %u sequences where %u, %u, %u fit", n.rows,
+                       n.out, n.seqs, ex->max_rows[SPACE_T], ex->max_rows[SPACE_R],
+                       ex->max_rows[SPACE_S]);
+    if (!space_rows(ex->program, &n, ex->n_rows))
+        return err_set(err, ERR_INTERNAL, "a step of %u rows that program %s cannot divide", n.rows,
+                       ex->program->name);
     ex->step = step;
     ex->cancel = cancel;
-    ex->n_rows[SPACE_T] = step->n_rows;
-    ex->n_rows[SPACE_R] = step->n_out;
     atomic_store(&ex->stop_after, UINT32_MAX);
     pool_run(ex->be->pool, walk, ex);
     if (atomic_load(&ex->stop_after) != UINT32_MAX) return err_set(err, ERR_CANCELLED, "cancelled");
@@ -255,6 +247,12 @@ bool host_read(BackExec *ex, uint32_t output, uint32_t row0, uint32_t n_rows, fl
         return err_set(err, ERR_INTERNAL, "output rows %u+%u", row0, n_rows);
     for (uint32_t r = 0; r < n_rows; r++)
         memcpy(out + (size_t)r * m.cols, m.p + (row0 + r) * m.stride, m.cols * sizeof(float));
+    return true;
+}
+
+bool host_wait(Backend *be, Err *err) {
+    (void)be;
+    (void)err;
     return true;
 }
 

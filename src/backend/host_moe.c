@@ -55,7 +55,8 @@ static void route_row(const OpRoute *p, const float *bias, const float *x, float
         out[p->k + j] = (float)(weight[j] / (p->normalize ? sum + 1e-20 : 1) * p->scale);
 }
 
-void host_route(const HostExec *ex, const Op *op, const float *bias, int i_thread, int n_threads) {
+void host_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    const float *bias = host_floats(ex, op->w[0]);
     Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     uint32_t from, to;
     host_share(x.rows, i_thread, n_threads, &from, &to);

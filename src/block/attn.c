@@ -16,7 +16,8 @@ static PlaneId plane(ProgBuilder *b, const AttnBlock *p, PlaneUse use, int layer
     return prog_plane(b, (ProgPlane){.layer = layer,
                                      .heads = p->n_kv_heads,
                                      .use = use,
-                                     .window = p->window,
+                                     .keep = p->window ? KEEP_WINDOW : KEEP_ALL,
+                                     .span = p->window,
                                      .head_cols = use == PLANE_KEY ? p->head_dim : p->v_dim});
 }
 

@@ -4,23 +4,28 @@
 
 #include "base/mem.h"
 
+enum { NODE_MARKS = 4 };
+
 typedef struct Node {
     struct Node *parent, *child, *next; /* first child; next sibling (or next free node) */
     uint64_t key;                       /* roots: the key; below: unused */
-    uint64_t last_used;
-    uint32_t page;     /* PAGE_NONE for roots */
-    uint32_t n_tokens; /* PAGE_TOKENS, or fewer in a leaf that ends a sequence */
+    uint64_t last_used;                 /* 0: a free node */
+    bool root;
+    uint32_t depth;                  /* tokens before this block */
+    uint32_t page[PLANE_MAX_GROUPS]; /* PAGE_NONE: a window left it behind */
+    StateMark mark[NODE_MARKS];      /* slot PAGE_NONE: free; n_tokens counts from the block */
+    uint32_t n_tokens;               /* PAGE_TOKENS, or fewer in a leaf that ends a sequence */
     uint32_t tokens[PAGE_TOKENS];
 } Node;
 
 struct PrefixTree {
-    PagePool *pool;
+    CachePools *pools;
     Node *nodes, *free_nodes, *roots;
     uint32_t max_nodes, n_blocks;
     uint64_t clock;
 };
 
-PrefixTree *prefix_new(PagePool *pool, uint32_t max_nodes, Err *err) {
+PrefixTree *prefix_new(CachePools *pools, uint32_t max_nodes, Err *err) {
     PrefixTree *t = mem_calloc(1, sizeof *t);
     Node *nodes = mem_calloc(max_nodes, sizeof *nodes);
     if (!t || !nodes) {
@@ -29,7 +34,7 @@ PrefixTree *prefix_new(PagePool *pool, uint32_t max_nodes, Err *err) {
         err_nomem(err, "prefix cache");
         return NULL;
     }
-    *t = (PrefixTree){.pool = pool, .nodes = nodes, .max_nodes = max_nodes};
+    *t = (PrefixTree){.pools = pools, .nodes = nodes, .max_nodes = max_nodes};
     for (uint32_t i = max_nodes; i-- > 0;) {
         nodes[i].next = t->free_nodes;
         t->free_nodes = &nodes[i];
@@ -46,11 +51,21 @@ void prefix_free(PrefixTree *t) {
 
 uint32_t prefix_n_blocks(const PrefixTree *t) { return t->n_blocks; }
 
+static void page_drop(PrefixTree *t, Node *n, uint32_t group) {
+    if (n->page[group] != PAGE_NONE) pagepool_unref(&t->pools->pages[group], n->page[group]);
+    n->page[group] = PAGE_NONE;
+}
+
+static void mark_drop(PrefixTree *t, StateMark *m) {
+    if (m->slot != PAGE_NONE) pagepool_unref(&t->pools->states, m->slot);
+    m->slot = PAGE_NONE;
+}
+
 static void node_give(PrefixTree *t, Node *n) {
-    if (n->page != PAGE_NONE) {
-        pagepool_unref(t->pool, n->page);
-        t->n_blocks--;
-    }
+    for (uint32_t g = 0; g < t->pools->n_groups; g++) page_drop(t, n, g);
+    for (int i = 0; i < NODE_MARKS; i++) mark_drop(t, &n->mark[i]);
+    if (!n->root) t->n_blocks--;
+    n->last_used = 0;
     n->next = t->free_nodes;
     t->free_nodes = n;
 }
@@ -61,28 +76,69 @@ static void node_unlink(PrefixTree *t, Node *n) {
     *at = n->next;
 }
 
-/* A leaf whose page nobody else holds (or a root without children), used longest ago. Nodes are
+/* Whether somebody else holds one of the block's pages. */
+static bool in_use(const PrefixTree *t, const Node *n) {
+    for (uint32_t g = 0; g < t->pools->n_groups; g++)
+        if (n->page[g] != PAGE_NONE && t->pools->pages[g].refs[n->page[g]] != 1) return true;
+    return false;
+}
+
+/* A leaf whose pages nobody else holds (or a root without children), used longest ago. Nodes are
  * scanned: eviction is rare and nodes are few thousand. */
 static Node *oldest_leaf(PrefixTree *t) {
     Node *best = NULL;
     for (uint32_t i = 0; i < t->max_nodes; i++) {
         Node *n = &t->nodes[i];
-        if (!n->last_used || n->child || (n->page != PAGE_NONE && t->pool->refs[n->page] != 1))
+        if (!n->last_used || n->child || in_use(t, n)) continue;
+        if (!best || n->last_used < best->last_used) best = n;
+    }
+    return best;
+}
+
+/* The block used longest ago that alone holds a page of the group. */
+static Node *oldest_page(PrefixTree *t, uint32_t group) {
+    Node *best = NULL;
+    for (uint32_t i = 0; i < t->max_nodes; i++) {
+        Node *n = &t->nodes[i];
+        if (!n->last_used || n->page[group] == PAGE_NONE ||
+            t->pools->pages[group].refs[n->page[group]] != 1)
             continue;
         if (!best || n->last_used < best->last_used) best = n;
     }
     return best;
 }
 
-uint32_t prefix_evict(PrefixTree *t, uint32_t want) {
-    uint32_t n_given = 0;
-    for (Node *n; n_given < want && (n = oldest_leaf(t)) != NULL;) {
-        n_given += n->page != PAGE_NONE;
-        node_unlink(t, n);
-        n->last_used = 0;
-        node_give(t, n);
+static void leaf_remove(PrefixTree *t, Node *n) {
+    node_unlink(t, n);
+    node_give(t, n);
+}
+
+bool prefix_evict_page(PrefixTree *t, uint32_t group) {
+    uint32_t had = t->pools->pages[group].n_free;
+    if (t->pools->group[group].keep != KEEP_ALL) {
+        Node *n = oldest_page(t, group);
+        if (n) page_drop(t, n, group);
+        return n != NULL;
     }
-    return n_given;
+    for (Node *n; t->pools->pages[group].n_free == had && (n = oldest_leaf(t)) != NULL;)
+        leaf_remove(t, n);
+    return t->pools->pages[group].n_free > had;
+}
+
+bool prefix_evict_state(PrefixTree *t) {
+    StateMark *best = NULL;
+    uint64_t used = UINT64_MAX;
+    for (uint32_t i = 0; i < t->max_nodes; i++)
+        for (int k = 0; k < NODE_MARKS; k++) {
+            Node *n = &t->nodes[i];
+            if (!n->last_used || n->last_used >= used || n->mark[k].slot == PAGE_NONE ||
+                t->pools->states.refs[n->mark[k].slot] != 1)
+                continue;
+            best = &n->mark[k];
+            used = n->last_used;
+        }
+    if (best) mark_drop(t, best);
+    return best != NULL;
 }
 
 static void clear_below(PrefixTree *t, Node *list) {
@@ -94,7 +150,6 @@ static void clear_below(PrefixTree *t, Node *list) {
         }
         Node *next = n->next ? n->next : n->parent;
         if (n->parent) n->parent->child = n->next;
-        n->last_used = 0;
         node_give(t, n);
         n = next;
     }
@@ -110,13 +165,14 @@ static Node *node_new(PrefixTree *t, Node *parent) {
         /* A node for the new block is worth more than the oldest one. */
         Node *old = oldest_leaf(t);
         if (!old || old == parent) return NULL;
-        node_unlink(t, old);
-        old->last_used = 0;
-        node_give(t, old);
+        leaf_remove(t, old);
     }
     Node *n = t->free_nodes, **list = parent ? &parent->child : &t->roots;
     t->free_nodes = n->next;
-    *n = (Node){.parent = parent, .next = *list, .page = PAGE_NONE, .last_used = ++t->clock};
+    *n = (Node){.parent = parent, .next = *list, .root = !parent, .last_used = ++t->clock};
+    if (parent) n->depth = parent->depth + parent->n_tokens;
+    for (uint32_t g = 0; g < PLANE_MAX_GROUPS; g++) n->page[g] = PAGE_NONE;
+    for (int i = 0; i < NODE_MARKS; i++) n->mark[i].slot = PAGE_NONE;
     *list = n;
     return n;
 }
@@ -146,60 +202,116 @@ static Node *best_child(Node *parent, const uint32_t *tokens, uint32_t n, uint32
     return best;
 }
 
-PrefixHit prefix_find(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint32_t n,
-                      uint32_t *pages) {
-    PrefixHit hit = {.partial_page = PAGE_NONE};
+/* Whether a sequence that ends n tokens into the block finds all that it may still read: the row
+ * at that slot reads the farthest back. */
+static bool windows_there(const PrefixTree *t, const Node *n, uint32_t n_tokens) {
+    for (uint32_t g = 0; g < t->pools->n_groups; g++) {
+        uint32_t first = cachepools_first_read(t->pools, g, n->depth + n_tokens);
+        for (const Node *at = n; !at->root && at->depth + PAGE_TOKENS > first; at = at->parent)
+            if (at->page[g] == PAGE_NONE) return false;
+    }
+    return true;
+}
+
+/* The longest adoptable prefix that ends in the block, at most n tokens into it. */
+static bool ends_in(const PrefixTree *t, const Node *node, uint32_t n, PrefixHit *hit) {
+    uint32_t best = 0, state = PAGE_NONE;
+    for (int i = 0; t->pools->recurrent && i < NODE_MARKS; i++) {
+        const StateMark *m = &node->mark[i];
+        if (m->slot == PAGE_NONE || m->n_tokens > n || m->n_tokens <= best) continue;
+        if (!windows_there(t, node, m->n_tokens)) continue;
+        best = m->n_tokens;
+        state = m->slot;
+    }
+    if (!t->pools->recurrent && windows_there(t, node, n)) best = n;
+    if (best) *hit = (PrefixHit){node->depth + best, state, node};
+    return best > 0;
+}
+
+PrefixHit prefix_find(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint32_t n) {
+    PrefixHit hit = {0};
     Node *at = root_of(t, key, false);
-    while (at && hit.n_tokens < n) {
+    uint32_t found = 0, last = 0;
+    while (at && found < n) {
         uint32_t shared;
-        Node *c = best_child(at, tokens + hit.n_tokens, n - hit.n_tokens, &shared);
+        Node *c = best_child(at, tokens + found, n - found, &shared);
         if (!c) break;
         c->last_used = ++t->clock;
-        hit.n_tokens += shared;
-        if (shared < PAGE_TOKENS) {
-            hit.partial_page = c->page;
-            hit.partial_tokens = shared;
-            break;
-        }
-        pagepool_ref(t->pool, c->page);
-        pages[hit.n_pages++] = c->page;
+        found += shared;
+        last = shared;
         at = c;
+        if (shared < PAGE_TOKENS) break;
     }
+    for (; at && !at->root; at = at->parent, last = PAGE_TOKENS)
+        if (ends_in(t, at, last, &hit)) break;
     return hit;
 }
 
+void prefix_pages(const PrefixHit *hit, uint32_t group, uint32_t *pages) {
+    for (const Node *n = hit->block; n && !n->root; n = n->parent)
+        pages[n->depth / PAGE_TOKENS] = n->page[group];
+}
+
+/* The block takes a page where it has none (or the longer of two). */
+static void page_keep(PrefixTree *t, Node *n, uint32_t group, uint32_t page, bool replace) {
+    if (page == PAGE_NONE || n->page[group] == page) return;
+    if (n->page[group] != PAGE_NONE && !replace) return;
+    pagepool_ref(&t->pools->pages[group], page);
+    page_drop(t, n, group);
+    n->page[group] = page;
+}
+
 static Node *block_store(PrefixTree *t, Node *parent, const uint32_t *tokens, uint32_t n,
-                         uint32_t page) {
+                         uint32_t *const *pages, uint32_t i) {
     uint32_t shared;
     Node *c = best_child(parent, tokens, n, &shared);
-    if (c && shared == n && c->n_tokens >= n) {
-        c->last_used = ++t->clock;
-        return c;
-    }
-    if (c && shared == c->n_tokens) {
-        /* A shorter leaf of the same text: the longer block takes its place. */
-        pagepool_ref(t->pool, page);
-        pagepool_unref(t->pool, c->page);
-    } else {
+    bool longer = false;
+    if (c && shared == c->n_tokens && n > c->n_tokens) {
+        longer = true; /* a shorter leaf of the same text: the longer block takes its place */
+    } else if (!c || shared < n) {
         c = node_new(t, parent);
         if (!c) return NULL;
-        pagepool_ref(t->pool, page);
         t->n_blocks++;
+        longer = true;
     }
-    c->page = page;
-    c->n_tokens = n;
+    /* A page that lacks rows of the block is not taken for a whole one. */
+    for (uint32_t g = 0; g < t->pools->n_groups; g++)
+        if (longer || n == c->n_tokens) page_keep(t, c, g, pages[g][i], longer);
+    if (longer) {
+        for (uint32_t g = 0; g < t->pools->n_groups; g++)
+            if (pages[g][i] == PAGE_NONE) page_drop(t, c, g);
+        c->n_tokens = n;
+        memcpy(c->tokens, tokens, n * sizeof *tokens);
+    }
     c->last_used = ++t->clock;
-    memcpy(c->tokens, tokens, n * sizeof *tokens);
     return c;
 }
 
+/* An empty place, or the one of the shortest prefix, which a later one can stand in for least. */
+static void mark_keep(PrefixTree *t, Node *n, uint32_t n_tokens, uint32_t slot) {
+    StateMark *place = NULL;
+    for (int i = 0; i < NODE_MARKS; i++) {
+        StateMark *m = &n->mark[i];
+        if (m->slot != PAGE_NONE && m->n_tokens == n_tokens) return;
+        if (!place ||
+            (place->slot != PAGE_NONE && (m->slot == PAGE_NONE || m->n_tokens < place->n_tokens)))
+            place = m;
+    }
+    pagepool_ref(&t->pools->states, slot);
+    mark_drop(t, place);
+    *place = (StateMark){n_tokens, slot};
+}
+
 void prefix_store(PrefixTree *t, uint64_t key, const uint32_t *tokens, uint32_t n,
-                  const uint32_t *pages) {
+                  uint32_t *const *pages, const StateMark *marks, uint32_t n_marks) {
     Node *at = root_of(t, key, true);
-    for (uint32_t i = 0; at && i * PAGE_TOKENS < n; i++) {
+    for (uint32_t i = 0, m = 0; at && i * PAGE_TOKENS < n; i++) {
         uint32_t left = n - i * PAGE_TOKENS;
         at = block_store(t, at, tokens + (size_t)i * PAGE_TOKENS,
-                         left < PAGE_TOKENS ? left : PAGE_TOKENS, pages[i]);
+                         left < PAGE_TOKENS ? left : PAGE_TOKENS, pages, i);
+        for (; at && m < n_marks && marks[m].n_tokens <= at->depth + PAGE_TOKENS; m++)
+            if (marks[m].n_tokens > at->depth)
+                mark_keep(t, at, marks[m].n_tokens - at->depth, marks[m].slot);
         if (at && at->n_tokens < PAGE_TOKENS) break;
     }
 }

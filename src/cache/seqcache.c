@@ -3,53 +3,138 @@
 #include "base/mem.h"
 
 bool seqcache_init(SeqCache *c, CacheContext *ctx, uint32_t max_tokens, Err *err) {
-    *c = (SeqCache){.ctx = ctx, .max_pages = (uint32_t)pages_for(max_tokens)};
-    c->pages = mem_calloc(c->max_pages, sizeof *c->pages);
-    return c->pages || err_nomem(err, "page table");
+    *c = (SeqCache){.ctx = ctx,
+                    .max_pages = (uint32_t)pages_for(max_tokens),
+                    .state = PAGE_NONE,
+                    .from = PAGE_NONE};
+    for (uint32_t g = 0; g < ctx->pools.n_groups; g++) {
+        c->pages[g] = mem_calloc(c->max_pages, sizeof *c->pages[g]);
+        if (!c->pages[g]) return err_nomem(err, "page table");
+    }
+    return true;
+}
+
+/* Gives back the pages [from, to) of a group that are still held. */
+static void pages_drop(SeqCache *c, uint32_t group, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t *page = &c->pages[group][i];
+        if (*page != PAGE_NONE) pagepool_unref(&c->ctx->pools.pages[group], *page);
+        *page = PAGE_NONE;
+    }
+}
+
+static void marks_cut(SeqCache *c, uint32_t n_tokens) {
+    while (c->n_marks && c->marks[c->n_marks - 1].n_tokens > n_tokens)
+        pagepool_unref(&c->ctx->pools.states, c->marks[--c->n_marks].slot);
 }
 
 void seqcache_deinit(SeqCache *c) {
-    seqcache_trim(c, 0);
-    mem_free(c->pages);
+    if (!c->ctx) return;
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
+        if (c->pages[g]) pages_drop(c, g, 0, c->n_pages);
+        mem_free(c->pages[g]);
+    }
+    while (c->n_marks) pagepool_unref(&c->ctx->pools.states, c->marks[--c->n_marks].slot);
+    if (c->state != PAGE_NONE) pagepool_unref(&c->ctx->pools.states, c->state);
     *c = (SeqCache){0};
 }
 
-static uint32_t page_take(CacheContext *ctx) {
-    uint32_t page = pagepool_take(&ctx->pool);
-    if (page == PAGE_NONE && ctx->tree && prefix_evict(ctx->tree, 1))
-        page = pagepool_take(&ctx->pool);
+static uint32_t page_take(CacheContext *ctx, uint32_t group) {
+    uint32_t page = pagepool_take(&ctx->pools.pages[group]);
+    if (page == PAGE_NONE && ctx->tree && prefix_evict_page(ctx->tree, group))
+        page = pagepool_take(&ctx->pools.pages[group]);
     return page;
 }
 
+static uint32_t state_take(CacheContext *ctx) {
+    uint32_t slot = pagepool_take(&ctx->pools.states);
+    if (slot == PAGE_NONE && ctx->tree && prefix_evict_state(ctx->tree))
+        slot = pagepool_take(&ctx->pools.states);
+    return slot;
+}
+
+/* The last page of an adopted prefix is written on: a copy of it. false: no page to be had. */
+static bool copy_partial(SeqCache *c, uint32_t group) {
+    PagePool *pool = &c->ctx->pools.pages[group];
+    uint32_t *last = &c->pages[group][c->n_pages - 1], from = *last;
+    if (from == PAGE_NONE || pool->refs[from] == 1) return true;
+    uint32_t page = page_take(c->ctx, group);
+    if (page == PAGE_NONE) return false;
+    c->ctx->api->page_copy(c->ctx->planes, group, page, from);
+    pagepool_unref(pool, from);
+    *last = page;
+    return true;
+}
+
+static void adopt_state(SeqCache *c, const PrefixHit *hit) {
+    pagepool_ref(&c->ctx->pools.states, hit->state);
+    c->marks[c->n_marks++] = (StateMark){hit->n_tokens, hit->state};
+    c->from = hit->state;
+    c->from_is_due = true;
+}
+
 uint32_t seqcache_adopt(SeqCache *c, uint64_t key, const uint32_t *tokens, uint32_t n) {
+    CachePools *pools = &c->ctx->pools;
     if (!c->ctx->tree || !n) return 0;
     if (n > c->max_pages * PAGE_TOKENS) n = c->max_pages * PAGE_TOKENS;
-    PrefixHit hit = prefix_find(c->ctx->tree, key, tokens, n, c->pages);
-    c->n_pages = hit.n_pages;
-    c->n_tokens = hit.n_pages * PAGE_TOKENS;
-    if (hit.partial_page == PAGE_NONE) return c->n_tokens;
-    /* The partial page must survive an eviction that our own need for a page may cause. */
-    pagepool_ref(&c->ctx->pool, hit.partial_page);
-    uint32_t page = page_take(c->ctx);
-    if (page != PAGE_NONE) {
-        c->ctx->api->page_copy(c->ctx->planes, page, hit.partial_page);
-        c->pages[c->n_pages++] = page;
-        c->n_tokens += hit.partial_tokens;
+    PrefixHit hit = prefix_find(c->ctx->tree, key, tokens, n);
+    if (!hit.n_tokens) return 0;
+    c->n_tokens = hit.n_tokens;
+    c->n_pages = (uint32_t)pages_for(hit.n_tokens);
+    bool ok = true;
+    for (uint32_t g = 0; g < pools->n_groups; g++) {
+        uint32_t first = cachepools_first_read(pools, g, hit.n_tokens) / PAGE_TOKENS;
+        prefix_pages(&hit, g, c->pages[g]);
+        for (uint32_t i = 0; i < c->n_pages; i++) {
+            if (i < first) c->pages[g][i] = PAGE_NONE;
+            if (c->pages[g][i] != PAGE_NONE) pagepool_ref(&pools->pages[g], c->pages[g][i]);
+        }
     }
-    pagepool_unref(&c->ctx->pool, hit.partial_page);
-    return c->n_tokens;
+    if (pools->recurrent) adopt_state(c, &hit);
+    for (uint32_t g = 0; g < pools->n_groups && hit.n_tokens % PAGE_TOKENS; g++)
+        ok = copy_partial(c, g) && ok;
+    if (ok) return c->n_tokens;
+    /* Nothing to be had for the page that would be written on: stop before it if that is possible,
+     * else begin anew. */
+    return seqcache_trim(c, pools->recurrent ? 0 : hit.n_tokens / PAGE_TOKENS * PAGE_TOKENS);
+}
+
+/* Whether every window that the row at slot n reads is still held. */
+static bool windows_held(const SeqCache *c, uint32_t n) {
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++)
+        for (uint32_t i = cachepools_first_read(&c->ctx->pools, g, n) / PAGE_TOKENS;
+             i < pages_for(n); i++)
+            if (c->pages[g][i] == PAGE_NONE) return false;
+    return true;
+}
+
+/* Pages that no row from c->n_tokens - CACHE_TRIM_TOKENS on will read. */
+static void windows_release(SeqCache *c) {
+    uint32_t next = c->n_tokens > CACHE_TRIM_TOKENS ? c->n_tokens - CACHE_TRIM_TOKENS : 0;
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
+        uint32_t first = cachepools_first_read(&c->ctx->pools, g, next) / PAGE_TOKENS;
+        for (uint32_t i = first; i-- > 0 && c->pages[g][i] != PAGE_NONE;)
+            pages_drop(c, g, i, i + 1);
+    }
 }
 
 /* The page that the next row goes into must be ours alone. */
 static bool unshare_last(SeqCache *c) {
     if (c->n_tokens % PAGE_TOKENS == 0) return true;
-    uint32_t *last = &c->pages[c->n_tokens / PAGE_TOKENS];
-    if (c->ctx->pool.refs[*last] == 1) return true;
-    uint32_t page = page_take(c->ctx);
-    if (page == PAGE_NONE) return false;
-    c->ctx->api->page_copy(c->ctx->planes, page, *last);
-    pagepool_unref(&c->ctx->pool, *last);
-    *last = page;
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++)
+        if (!copy_partial(c, g)) return false;
+    return true;
+}
+
+static bool grow(SeqCache *c, uint32_t want) {
+    for (; c->n_pages < want; c->n_pages++)
+        for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
+            uint32_t page = page_take(c->ctx, g);
+            c->pages[g][c->n_pages] = page;
+            if (page != PAGE_NONE) continue;
+            while (g-- > 0) pages_drop(c, g, c->n_pages, c->n_pages + 1);
+            return false;
+        }
     return true;
 }
 
@@ -58,28 +143,62 @@ bool seqcache_extend(SeqCache *c, uint32_t n, Err *err) {
     if (want > c->max_pages)
         return err_set(err, ERR_LIMIT, "%u tokens where the context holds %u", c->n_tokens + n,
                        c->max_pages * PAGE_TOKENS);
-    bool ok = unshare_last(c);
-    while (ok && c->n_pages < want) {
-        uint32_t page = page_take(c->ctx);
-        if (page == PAGE_NONE)
-            ok = false;
-        else
-            c->pages[c->n_pages++] = page;
+    if (c->ctx->pools.recurrent && c->state == PAGE_NONE &&
+        (c->state = state_take(c->ctx)) == PAGE_NONE)
+        return err_set(err, ERR_BUSY, "all %u recurrent states are in use",
+                       c->ctx->pools.states.n_pages);
+    windows_release(c);
+    if (!unshare_last(c) || !grow(c, want)) {
+        for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) pages_drop(c, g, had, c->n_pages);
+        c->n_pages = had;
+        return err_set(err, ERR_BUSY, "all cache pages are in use");
     }
-    if (ok) {
-        c->n_tokens += n;
-        return true;
-    }
-    while (c->n_pages > had) pagepool_unref(&c->ctx->pool, c->pages[--c->n_pages]);
-    return err_set(err, ERR_BUSY, "all %u cache pages are in use", c->ctx->pool.n_pages);
+    if (!c->from_is_due) c->from = PAGE_NONE;
+    c->from_is_due = false;
+    c->n_tokens += n;
+    return true;
 }
 
-void seqcache_trim(SeqCache *c, uint32_t n_tokens) {
-    if (n_tokens < c->n_tokens) c->n_tokens = n_tokens;
-    uint32_t keep = (uint32_t)pages_for(c->n_tokens);
-    while (c->n_pages > keep) pagepool_unref(&c->ctx->pool, c->pages[--c->n_pages]);
+uint32_t seqcache_mark(SeqCache *c, uint32_t n_tokens) {
+    if (!c->ctx->pools.recurrent) return STEP_NO_MARK;
+    uint32_t slot = state_take(c->ctx);
+    if (slot == PAGE_NONE) return STEP_NO_MARK;
+    if (c->n_marks == CACHE_MAX_MARKS) { /* the oldest that no step reads */
+        uint32_t i = c->marks[0].slot == c->from;
+        pagepool_unref(&c->ctx->pools.states, c->marks[i].slot);
+        for (c->n_marks--; i < c->n_marks; i++) c->marks[i] = c->marks[i + 1];
+    }
+    c->marks[c->n_marks++] = (StateMark){n_tokens, slot};
+    return slot;
 }
 
-void seqcache_store(SeqCache *c, uint64_t key, const uint32_t *tokens, uint32_t n) {
-    if (c->ctx->tree && n <= c->n_tokens) prefix_store(c->ctx->tree, key, tokens, n, c->pages);
+uint32_t seqcache_trim(SeqCache *c, uint32_t n_tokens) {
+    uint32_t n = n_tokens < c->n_tokens ? n_tokens : c->n_tokens;
+    bool cut = n < c->n_tokens;
+    marks_cut(c, n);
+    if (c->ctx->pools.recurrent && cut) {
+        while (c->n_marks && !windows_held(c, c->marks[c->n_marks - 1].n_tokens))
+            marks_cut(c, c->marks[c->n_marks - 1].n_tokens - 1);
+        n = c->n_marks ? c->marks[c->n_marks - 1].n_tokens : 0;
+        c->from = c->n_marks ? c->marks[c->n_marks - 1].slot : PAGE_NONE;
+        c->from_is_due = c->n_marks > 0;
+    } else if (cut && !windows_held(c, n)) {
+        n = 0;
+    }
+    uint32_t keep = (uint32_t)pages_for(n);
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) pages_drop(c, g, keep, c->n_pages);
+    if (keep < c->n_pages) c->n_pages = keep;
+    return c->n_tokens = n;
+}
+
+void seqcache_store(SeqCache *c, uint64_t key, const uint32_t *tokens, uint32_t n, bool whole) {
+    if (!c->ctx->tree || n > c->n_tokens) return;
+    StateMark marks[CACHE_MAX_MARKS + 1];
+    uint32_t n_marks = 0;
+    for (uint32_t i = 0; i < c->n_marks && c->marks[i].n_tokens <= n; i++)
+        marks[n_marks++] = c->marks[i];
+    if (whole && n == c->n_tokens && c->state != PAGE_NONE && !c->from_is_due &&
+        (!n_marks || marks[n_marks - 1].n_tokens < n))
+        marks[n_marks++] = (StateMark){n, c->state};
+    prefix_store(c->ctx->tree, key, tokens, n, c->pages, marks, n_marks);
 }

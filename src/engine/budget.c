@@ -1,31 +1,62 @@
 #include "engine/budget.h"
 
 #include "base/os.h"
-#include "cache/pages.h"
+#include "cache/seqcache.h"
 
 /* Beside the table: code, tokenizer, allocator slack. */
-enum { PROCESS_BYTES = 24 << 20, MIN_CTX = 512, DYNAMIC_CTX = 32768 };
+enum { PROCESS_BYTES = 24 << 20, MIN_CTX = 512, DYNAMIC_CTX = 32768, MAX_KEPT_STATES = 32 };
+
+static const uint64_t KEPT_STATE_BYTES = (uint64_t)128 << 20;
+
+/* Pages of a group: for all tokens, each sequence with a page begun and one copied; for windows what
+ * the sequences hold at most, and as much again for stored prefixes. */
+static uint64_t group_pages(const ProgGroup *g, const Model *m, const BudgetAsk *ask,
+                            uint64_t n_ctx) {
+    uint64_t all = pages_for(n_ctx) + ask->n_seqs;
+    if (g->keep == KEEP_ALL) return all;
+    if (g->keep == KEEP_CROSS) return pages_for(m->arch.cross_rows) * ask->n_seqs;
+    uint64_t each = pages_for((uint64_t)g->span + ask->max_rows + CACHE_TRIM_TOKENS) + 2,
+             some = 2 * each * ask->n_seqs + 16;
+    return some < all ? some : all;
+}
+
+/* One state a sequence, and slots for what the prefix cache keeps. */
+static uint32_t state_slots(uint64_t state, uint32_t n_seqs) {
+    uint64_t kept = state ? KEPT_STATE_BYTES / state : 0, least = 2 * (uint64_t)n_seqs;
+    if (!state) return 0;
+    return n_seqs + (uint32_t)(kept < least             ? least
+                               : kept > MAX_KEPT_STATES ? MAX_KEPT_STATES
+                                                        : kept);
+}
 
 static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b, Err *err) {
     const Program *p = m->arch.text;
-    uint64_t page = m->be->api->page_bytes(m->be, p, ask->k, ask->v),
-             n_pages = pages_for(n_ctx) +
-                       ask->n_seqs; /* each sequence may have a page begun, and one copied */
-    if (n_pages >= UINT32_MAX || (page && n_pages > UINT64_MAX / 2 / page))
-        return err_set(err, ERR_LIMIT, "a context of %llu tokens is too large",
-                       (unsigned long long)n_ctx);
     b->n_ctx = n_ctx;
-    b->n_pages = (uint32_t)n_pages;
-    b->kv_bytes = n_pages * page;
-    b->kv_bytes_per_token = page / PAGE_TOKENS;
-    b->total_bytes = b->weight_bytes + b->kv_bytes + b->scratch_bytes + b->other_bytes;
+    b->planes = (PlanesAsk){.k = ask->k, .v = ask->v};
+    b->kv_bytes = b->kv_bytes_per_token = 0;
+    for (uint32_t g = 0; g < p->n_groups; g++) {
+        uint64_t page = m->be->api->page_bytes(m->be, p, g, ask->k, ask->v),
+                 n = group_pages(&p->groups[g], m, ask, n_ctx);
+        if (n >= UINT32_MAX || (page && n > UINT64_MAX / 16 / page))
+            return err_set(err, ERR_LIMIT, "a context of %llu tokens is too large",
+                           (unsigned long long)n_ctx);
+        b->planes.n_pages[g] = (uint32_t)n;
+        b->kv_bytes += n * page;
+        if (p->groups[g].keep == KEEP_ALL) b->kv_bytes_per_token += page / PAGE_TOKENS;
+    }
+    uint64_t state = m->be->api->state_bytes(m->be, p);
+    b->planes.n_states = state_slots(state, ask->n_seqs);
+    b->state_bytes = state * b->planes.n_states;
+    b->total_bytes =
+        b->weight_bytes + b->kv_bytes + b->state_bytes + b->scratch_bytes + b->other_bytes;
     return true;
 }
 
 bool budget_make(const Model *m, const BudgetAsk *ask, Budget *b, Err *err) {
     *b = (Budget){.weight_bytes = m->weight_bytes, .other_bytes = PROCESS_BYTES};
+    const ExecLimits limits = {ask->max_rows, ask->max_out, ask->n_seqs};
     b->scratch_bytes =
-        m->be->api->exec_bytes(m->be, m->arch.text, ask->max_rows, ask->max_out) +
+        m->be->api->exec_bytes(m->be, m->arch.text, &limits) +
         (uint64_t)m->arch.vocab * 8 * sizeof(float); /* logits and the sampler's lists */
     b->available_bytes = os_memory_available_bytes();
     uint64_t n_ctx = ask->n_ctx ? ask->n_ctx : m->arch.context ? m->arch.context : DYNAMIC_CTX;

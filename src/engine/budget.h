@@ -14,12 +14,12 @@ typedef struct BudgetAsk {
 } BudgetAsk;
 
 typedef struct Budget {
-    /* other: tokenizer, tables, the process */
-    uint64_t weight_bytes, kv_bytes, scratch_bytes, other_bytes, total_bytes;
-    uint64_t available_bytes; /* now */
-    uint64_t n_ctx;           /* resolved */
-    uint32_t n_pages;
-    uint64_t kv_bytes_per_token;
+    /* state: of recurrent layers; other: tokenizer, tables, the process */
+    uint64_t weight_bytes, kv_bytes, state_bytes, scratch_bytes, other_bytes, total_bytes;
+    uint64_t available_bytes;    /* now */
+    uint64_t n_ctx;              /* resolved */
+    PlanesAsk planes;            /* pages per group, states */
+    uint64_t kv_bytes_per_token; /* of planes that keep all */
 } Budget;
 
 /* Resolves n_ctx (with 0: shrinks it until it fits, not below 512) and fills the table. */

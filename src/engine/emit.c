@@ -28,6 +28,8 @@ static void put_last(Engine *e, Job *j, Event *ev) {
     engine_end(e, j);
 }
 
+static bool keeps_prefix(const Job *j) { return !j->p.no_cache && !j->p.on_logits; }
+
 void emit_error(Engine *e, Job *j, const Err *err) {
     put_last(e, j, &(Event){.kind = EVENT_ERROR, .err = err});
 }
@@ -49,8 +51,8 @@ void emit_done(Engine *e, Job *j, Finish f, Str stop_string) {
             stop_flush(&j->stops, &j->scan, &j->text);
         }
     }
-    if (j->has_cache && !j->p.no_cache && !j->p.on_logits)
-        seqcache_store(&j->cache, job_cache_key(j), j->tokens, j->cache.n_tokens);
+    if (j->has_cache && keeps_prefix(j))
+        seqcache_store(&j->cache, job_cache_key(j), j->tokens, j->cache.n_tokens, true);
     put_last(e, j,
              &(Event){.kind = EVENT_DONE,
                       .text = buf_str(&j->text),
@@ -139,13 +141,18 @@ static void sample_row(Engine *e, Job *j) {
         emit_error(e, j, &err);
 }
 
+static bool read_logits(Engine *e, uint32_t row, Err *err) {
+    const BackendApi *api = e->model->be->api;
+    return api->read(e->exec, e->logits_output, row, 1, e->logits, err) &&
+           api->wait(e->model->be, err);
+}
+
 static void score_rows(Engine *e, const Planned *p) {
     Job *j = p->job;
     Err err = {0};
     uint32_t at = j->cache.n_tokens - p->n_rows;
     for (uint32_t i = 0; i < p->n_out; i++) {
-        bool ok = e->model->be->api->read(e->exec, e->logits_output, p->first_out + i, 1, e->logits,
-                                          &err);
+        bool ok = read_logits(e, p->first_out + i, &err);
         if (ok && !j->p.on_logits(j->p.on_logits_ctx, at + i, e->logits))
             ok = err_set(&err, ERR_CANCELLED, "cancelled");
         if (!ok) {
@@ -176,12 +183,15 @@ void emit_outputs(Engine *e) {
         const Planned p = e->plan[i];
         Err err = {0};
         if (p.job->cache.n_tokens <= p.job->n_prompt && !p.job->n_generated) progress(p.job);
+        if (p.job->cache.n_tokens == p.job->n_prompt && keeps_prefix(p.job))
+            seqcache_store(&p.job->cache, job_cache_key(p.job), p.job->tokens, p.job->n_prompt,
+                           false);
         if (p.job->p.on_logits && !p.job->n_generated) {
             score_rows(e, &p);
         } else if (p.n_out) {
             /* The last of its rows: a job that scores on after its prompt wants only that one. */
             uint32_t row = p.first_out + p.n_out - 1;
-            if (e->model->be->api->read(e->exec, e->logits_output, row, 1, e->logits, &err))
+            if (read_logits(e, row, &err))
                 sample_row(e, p.job);
             else
                 emit_error(e, p.job, &err);

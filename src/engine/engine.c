@@ -49,20 +49,23 @@ static bool open_parts(Engine *e, Err *err) {
     if (!plan_memory(e, err) || !model_load(m, err)) return false;
     const BackendApi *api = m->be->api;
     e->cache.api = api;
-    if (!pagepool_init(&e->cache.pool, e->budget.n_pages, err)) return false;
-    if (!api->planes_new(m->be, m->arch.text, e->opt.k, e->opt.v, e->budget.n_pages,
-                         &e->cache.planes, err))
+    if (!cachepools_init(&e->cache.pools, m->arch.text, &e->budget.planes, err)) return false;
+    if (!api->planes_new(m->be, m->arch.text, &e->budget.planes, &e->cache.planes, err))
         return false;
-    if (!e->opt.no_prefix_cache) {
-        e->cache.tree = prefix_new(&e->cache.pool, e->budget.n_pages + 64, err);
-        if (!e->cache.tree) return false;
+    if (!e->opt.no_prefix_cache && !m->arch.cross_rows) {
+        uint32_t n_nodes = (uint32_t)pages_for(e->budget.n_ctx) + 64;
+        if (!(e->cache.tree = prefix_new(&e->cache.pools, n_nodes, err))) return false;
     }
-    if (!api->exec_new(m->be, m->arch.text, m->weights, e->cache.planes, e->max_rows, e->max_out,
-                       &e->exec, err))
+    const ExecLimits limits = {e->max_rows, e->max_out, e->opt.n_slots};
+    if (!api->exec_new(m->be, m->arch.text, m->weights, e->cache.planes, &limits, &e->exec, err))
         return false;
     for (uint32_t i = 0; i < m->arch.text->n_outputs; i++)
         if (str_eqc(str_c(m->arch.text->outputs[i].name), "logits")) e->logits_output = i;
-    e->step = mem_alloc(step_bytes(e->max_rows, e->max_out, e->opt.n_slots, e->budget.n_pages));
+    /* Sequences that share a prefix name its pages each for themselves. */
+    uint64_t n_pages = pages_for(e->n_ctx) * e->opt.n_slots * m->arch.text->n_groups;
+    if (n_pages > UINT32_MAX / sizeof(uint32_t) / 2)
+        return err_set(err, ERR_LIMIT, "%u sequences of %u tokens", e->opt.n_slots, e->n_ctx);
+    e->step = mem_alloc(step_bytes(e->max_rows, e->max_out, e->opt.n_slots, (uint32_t)n_pages));
     e->logits = mem_resize_array(NULL, m->arch.vocab, sizeof *e->logits);
     if (!e->step || !e->logits) return err_nomem(err, "step");
     return sample_work_init(&e->work, m->arch.vocab, err);
@@ -93,7 +96,7 @@ void engine_close(Engine *e) {
     if (e->exec) api->exec_free(e->exec);
     prefix_free(e->cache.tree);
     api->planes_free(e->model->be, e->cache.planes);
-    pagepool_deinit(&e->cache.pool);
+    cachepools_deinit(&e->cache.pools);
     sample_work_deinit(&e->work);
     mem_free(e->step);
     mem_free(e->logits);

@@ -25,11 +25,17 @@ static bool start(Engine *e, Job *j, Err *err) {
     return true;
 }
 
-/* Pages that could be had: free ones, and stored prefixes nobody reads. */
-static uint32_t pages_obtainable(const Engine *e) {
-    uint32_t used = 0;
+/* Whether n tokens of one more sequence could be had beside the running ones: from free pages and
+ * stored prefixes nobody reads. Groups that keep windows have enough for every slot. */
+static bool has_room(const Engine *e, uint64_t n_tokens) {
+    const CachePools *pools = &e->cache.pools;
+    uint64_t used = 0;
     for (uint32_t i = 0; i < e->n_running; i++) used += e->running[i]->cache.n_pages;
-    return used < e->cache.pool.n_pages ? e->cache.pool.n_pages - used : 0;
+    for (uint32_t g = 0; g < pools->n_groups; g++)
+        if (pools->group[g].keep == KEEP_ALL &&
+            used + pages_for(n_tokens) + 1 > pools->pages[g].n_pages)
+            return false;
+    return true;
 }
 
 void sched_admit(Engine *e) {
@@ -38,7 +44,7 @@ void sched_admit(Engine *e) {
         Err err = {0};
         /* A prompt begins only when all of it fits beside those that run (alone it always does:
          * job_new checked). */
-        if (e->n_running && pages_for(j->n_tokens + 1) + 1 > pages_obtainable(e)) return;
+        if (e->n_running && !has_room(e, (uint64_t)j->n_tokens + 1)) return;
         e->queue = j->next;
         if (!e->queue) e->queue_end = &e->queue;
         if (j->rules.max_tokens == 0 && !j->p.on_logits) {
@@ -103,18 +109,31 @@ static void choose(Engine *e, bool prompts, uint32_t *n_rows, uint32_t *n_out) {
     }
 }
 
+enum { MARK_TOKENS = 1024 };
+
+/* After which rows a recurrent state is kept: the last but one of the prompt, from where the same
+ * prompt can be run again (its last row gives the logits), and every so often before. */
+static uint32_t mark_for(Job *j, uint32_t n_tokens) {
+    if (!j->cache.ctx->tree || j->p.no_cache || j->p.on_logits) return STEP_NO_MARK;
+    if (n_tokens + 1 != j->n_prompt && (n_tokens >= j->n_prompt || n_tokens % MARK_TOKENS))
+        return STEP_NO_MARK;
+    return seqcache_mark(&j->cache, n_tokens);
+}
+
 static void write_rows(Engine *e, uint32_t i_seq, const Planned *p, uint32_t *row, uint32_t *out,
                        uint32_t *page) {
     Job *j = p->job;
     StepSeq *seq = &step_seqs(e->step)[i_seq];
-    uint32_t slot = j->cache.n_tokens - p->n_rows;
+    uint32_t slot = j->cache.n_tokens - p->n_rows, n_pages = j->cache.n_pages;
     *seq = (StepSeq){.first_row = *row,
                      .n_rows = p->n_rows,
                      .first_page = *page,
-                     .n_pages = j->cache.n_pages,
-                     .length_class = j->length_class};
-    memcpy(step_pages(e->step) + *page, j->cache.pages, j->cache.n_pages * sizeof(uint32_t));
-    *page += j->cache.n_pages;
+                     .n_pages = n_pages,
+                     .length_class = j->length_class,
+                     .state_from = seqcache_state_from(&j->cache),
+                     .state_to = j->cache.state};
+    for (uint32_t g = 0; g < e->cache.pools.n_groups; g++, *page += n_pages)
+        memcpy(step_pages(e->step) + *page, j->cache.pages[g], n_pages * sizeof(uint32_t));
     for (uint32_t i = 0; i < p->n_rows; i++, slot++, (*row)++) {
         step_rows(e->step)[*row] = (StepRow){.seq = i_seq,
                                              .slot = slot,
@@ -122,7 +141,8 @@ static void write_rows(Engine *e, uint32_t i_seq, const Planned *p, uint32_t *ro
                                              .lo = 0,
                                              .hi = slot + 1,
                                              .source = j->tokens[slot],
-                                             .adapter = STEP_NO_ADAPTER};
+                                             .adapter = STEP_NO_ADAPTER,
+                                             .mark = mark_for(j, slot + 1)};
         if (p->n_rows - i <= p->n_out) step_out_rows(e->step)[(*out)++] = *row;
     }
 }
@@ -140,6 +160,7 @@ bool sched_make_step(Engine *e) {
         return false;
     }
     for (uint32_t i = 0; i < e->n_plan; i++) n_pages += e->plan[i].job->cache.n_pages;
+    n_pages *= e->cache.pools.n_groups;
     step_layout(e->step, n_rows, n_out, e->n_plan, n_pages);
     for (uint32_t i = 0; i < e->n_plan; i++) write_rows(e, i, &e->plan[i], &row, &out, &page);
     return true;

@@ -23,11 +23,13 @@ static const char *const ACT_NAMES[ACT_COUNT] = {
     [ACT_CLAMP] = "clamp",
     [ACT_CAP] = "cap",
 };
+static const char *const REDUCE_NAMES[REDUCE_COUNT] = {"mean", "rms", "sum"};
+static const char *const POOL_NAMES[POOL_COUNT] = {"mean", "first", "last"};
 static const char *const PLANE_TYPE_NAMES[PLANE_TYPE_COUNT] = {
     [PLANE_F32] = "f32",   [PLANE_F16] = "f16",   [PLANE_BF16] = "bf16",
     [PLANE_Q8_0] = "q8_0", [PLANE_Q4_0] = "q4_0",
 };
-static const char SPACE_NAMES[SPACE_COUNT] = {'T', 'R'};
+static const char SPACE_NAMES[SPACE_MAX + 1] = "TRSabcde";
 
 const char *opcode_name(OpCode code) { return code < OP_COUNT ? OP_NAMES[code] : "?"; }
 const char *act_name(Act fn) { return ACT_NAMES[fn]; }
@@ -65,8 +67,7 @@ static void put_val(const Program *p, Val v, Buf *out) {
 }
 
 static void put_plane(const ProgPlane *p, Buf *out) {
-    buf_putf(out, " $%c%d[%ux%u]", p->use == PLANE_KEY ? 'K' : 'V', p->layer, p->heads,
-             p->head_cols);
+    buf_putf(out, " $%c%d[%ux%u]", "KVL"[p->use], p -> layer, p -> heads, p -> head_cols);
 }
 
 static void put_params(const Program *p, const Op *op, Buf *out) {
@@ -98,6 +99,8 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
                  op->p.attn.n_kv_heads, op->p.attn.head_dim, op->p.attn.v_dim,
                  (double)op->p.attn.scale);
         if (op->p.attn.window) buf_putf(out, " window=%u", op->p.attn.window);
+        if (op->p.attn.chunk) buf_putf(out, " chunk=%u", op->p.attn.chunk);
+        if (op->p.attn.cross) buf_put(out, STR(" cross"));
         if (op->p.attn.softcap != 0) buf_putf(out, " softcap=%.9g", (double)op->p.attn.softcap);
         break;
     case OP_ACT:
@@ -113,6 +116,41 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         break;
     case OP_EXPERTS:
         buf_putf(out, " %u of %u", op->p.experts.k, op->p.experts.n_experts);
+        break;
+    case OP_INPUT:
+        buf_putf(out, " %s", p->inputs[op->p.input].name);
+        break;
+    case OP_REDUCE:
+        buf_putf(out, " %s", REDUCE_NAMES[op->p.reduce.fn]);
+        break;
+    case OP_POOL:
+        buf_putf(out, " %s", POOL_NAMES[op->p.pool]);
+        break;
+    case OP_UNFOLD:
+        buf_putf(out, " kernel=%u stride=%u pad=%u", op->p.unfold.kernel, op->p.unfold.stride,
+                 op->p.unfold.pad);
+        break;
+    case OP_POS_SCALE:
+        buf_putf(out, " scale=%.9g floor=%.9g", (double)op->p.pos_scale.scale,
+                 (double)op->p.pos_scale.floor);
+        break;
+    case OP_COL_SCALE:
+        if (op->p.col_fn == COL_NEG_EXP) buf_put(out, STR(" -exp"));
+        break;
+    case OP_CONV:
+        buf_putf(out, " kernel=%u", op->p.conv.kernel);
+        break;
+    case OP_SSM:
+        buf_putf(out, " heads=%ux%u state=%u groups=%u", op->p.ssm.n_heads, op->p.ssm.head_dim,
+                 op->p.ssm.n_state, op->p.ssm.n_groups);
+        break;
+    case OP_DELTA:
+        buf_putf(out, " heads=%u/%u dim=%u/%u", op->p.delta.n_heads, op->p.delta.n_k_heads,
+                 op->p.delta.k_dim, op->p.delta.v_dim);
+        break;
+    case OP_KEY_SELECT:
+        buf_putf(out, " %u heads=%ux%u", op->p.key_select.k, op->p.key_select.n_heads,
+                 op->p.key_select.head_dim);
         break;
     default:
         break;
@@ -131,11 +169,13 @@ void program_dump(const Program *p, Buf *out) {
             buf_putf(out, "%%%u[%c,%u] = ", op->out, SPACE_NAMES[v->space], v->cols);
         }
         buf_putf(out, "%s", opcode_name(op->code));
-        for (int k = 0; k < 2; k++) put_val(p, op->in[k], out);
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < OP_INPUTS; k++) put_val(p, op->in[k], out);
+        for (int k = 0; k < OP_WEIGHTS; k++)
             if (op->w[k] != W_NONE) buf_putf(out, " @%s", p->weights[op->w[k]].name);
         for (int k = 0; k < 2; k++)
             if (op->plane[k] != PLANE_NONE) put_plane(&p->planes[op->plane[k]], out);
+        if (op->state != STATE_NONE)
+            buf_putf(out, " $S%d[%u]", p->states[op->state].layer, p->states[op->state].floats);
         put_params(p, op, out);
         if (op->out != VAL_NONE && p->vals[op->out].name) {
             do buf_putc(out, ' ');

@@ -62,14 +62,15 @@ static void slab_give(Slab *s, uint32_t at, uint32_t cols) {
 }
 
 static bool may_overwrite(OpCode code) {
-    return code == OP_ADD || code == OP_MUL || code == OP_SCALE || code == OP_ACT || code == OP_GLU;
+    return code == OP_ADD || code == OP_MUL || code == OP_SCALE || code == OP_ACT ||
+           code == OP_GLU || code == OP_COL_SCALE;
 }
 
 static void lives_find(const Program *p, Life *life) {
     for (uint32_t v = 0; v < p->n_vals; v++) life[v] = (Life){UINT32_MAX, 0};
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const Op *op = &p->ops[i];
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < OP_INPUTS; k++)
             if (op->in[k] != VAL_NONE) life[p->vals[op->in[k]].base].last = i;
         if (op->out != VAL_NONE) life[op->out] = (Life){i, i};
     }
@@ -82,7 +83,7 @@ static void lives_find(const Program *p, Life *life) {
 static Val overwritten(const Program *p, const Life *life, uint32_t i) {
     const Op *op = &p->ops[i];
     if (!may_overwrite(op->code)) return VAL_NONE;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++) { /* these ops have no more */
         Val v = op->in[k];
         if (v == VAL_NONE || p->vals[v].base != v || life[v].last != i) continue;
         /* a narrower view of the same value would be read after it was written over */
@@ -94,12 +95,18 @@ static Val overwritten(const Program *p, const Life *life, uint32_t i) {
     return VAL_NONE;
 }
 
+static bool given_before(const Program *p, const Op *op, int k, Val base) {
+    for (int i = 0; i < k; i++)
+        if (op->in[i] != VAL_NONE && p->vals[op->in[i]].base == base) return true;
+    return false;
+}
+
 bool plan_make(const Program *p, Arena *a, Plan *out, Err *err) {
     uint32_t *offset = arena_array(a, uint32_t, p->n_vals);
     Life *life = arena_array(a, Life, p->n_vals);
-    Slab slab[SPACE_COUNT] = {0};
+    Slab slab[SPACE_MAX] = {0};
     bool ok = offset && life;
-    for (int s = 0; s < SPACE_COUNT && ok; s++)
+    for (int s = 0; s < SPACE_MAX && ok; s++)
         ok = (slab[s].gaps = arena_array(a, Gap, p->n_vals + 1)) != NULL;
     if (!ok) return err_nomem(err, "scratch plan");
     lives_find(p, life);
@@ -112,12 +119,10 @@ bool plan_make(const Program *p, Arena *a, Plan *out, Err *err) {
             offset[op->out] =
                 over != VAL_NONE ? offset[over] : slab_take(&slab[v->space], plan_stride(v->cols));
         }
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < OP_INPUTS; k++) {
             if (op->in[k] == VAL_NONE) continue;
             Val base = p->vals[op->in[k]].base;
-            if (base == over || life[base].last != i ||
-                (k == 1 && op->in[0] != VAL_NONE && p->vals[op->in[0]].base == base))
-                continue;
+            if (base == over || life[base].last != i || given_before(p, op, k, base)) continue;
             slab_give(&slab[p->vals[base].space], offset[base], plan_stride(p->vals[base].cols));
         }
         if (op->out != VAL_NONE && life[op->out].last == i && life[op->out].first == i)
@@ -126,6 +131,6 @@ bool plan_make(const Program *p, Arena *a, Plan *out, Err *err) {
     }
     for (Val v = 0; v < p->n_vals; v++) offset[v] = offset[p->vals[v].base];
     out->col_offset = offset;
-    for (int s = 0; s < SPACE_COUNT; s++) out->slab_cols[s] = slab[s].end;
+    for (int s = 0; s < SPACE_MAX; s++) out->slab_cols[s] = slab[s].end;
     return true;
 }

@@ -10,7 +10,7 @@
 typedef struct Plan {
     /* per value: where it begins, in floats per row; a view has its base's */
     const uint32_t *col_offset;
-    uint32_t slab_cols[SPACE_COUNT]; /* floats per row that each space's slab needs in all */
+    uint32_t slab_cols[SPACE_MAX]; /* floats per row that each space's slab needs in all */
 } Plan;
 
 /* With room for max rows, value v lies at slab[space] + col_offset[v] * max, rows of

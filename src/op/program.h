@@ -24,9 +24,12 @@
 typedef uint32_t Val;
 typedef int32_t WeightId;
 typedef int32_t PlaneId;
+typedef int32_t StateId;
 #define VAL_NONE UINT32_MAX
 #define W_NONE (-1)
 #define PLANE_NONE (-1)
+#define STATE_NONE (-1)
+enum { OP_INPUTS = 6, OP_WEIGHTS = 3 };
 
 typedef enum OpCode {
 #define OP(name, n_in, n_w, n_plane, summary) OP_##name,
@@ -35,9 +38,19 @@ typedef enum OpCode {
     OP_COUNT
 } OpCode;
 
-/* Row spaces: T rows of the step, R rows whose logits are wanted. S, M and derived spaces join with
- * their users. */
-typedef enum Space { SPACE_T, SPACE_R, SPACE_COUNT } Space;
+/* Row spaces: T rows of the step, R rows whose logits are wanted, S one row per sequence; from
+ * SPACE_DERIVED on, spaces of the program's own with T * num / den rows (prog_space()). */
+typedef enum Space {
+    SPACE_T,
+    SPACE_R,
+    SPACE_S,
+    SPACE_DERIVED,
+    SPACE_MAX = SPACE_DERIVED + 5
+} Space;
+
+typedef struct ProgSpace {
+    uint32_t num, den;
+} ProgSpace;
 
 typedef enum Act {
     ACT_SILU,
@@ -75,7 +88,12 @@ typedef struct ProgWeight {
     int32_t source;
 } ProgWeight;
 
-typedef enum PlaneUse { PLANE_KEY, PLANE_VALUE } PlaneUse;
+/* keys are dotted with queries, values are summed; a latent is both: its row is the key, its first
+ * columns the value. Backends lay the three out apart. */
+typedef enum PlaneUse { PLANE_KEY, PLANE_VALUE, PLANE_LATENT } PlaneUse;
+/* Which rows stay readable: all; the last `span`; those since the last multiple of `span`; CROSS:
+ * rows of another program (an encoder), all. */
+typedef enum PlaneKeep { KEEP_ALL, KEEP_WINDOW, KEEP_CHUNK, KEEP_CROSS } PlaneKeep;
 typedef enum PlaneType {
     PLANE_F32,
     PLANE_F16,
@@ -88,11 +106,30 @@ typedef enum PlaneType {
 typedef struct ProgPlane {
     int layer;
     uint32_t heads, head_cols; /* columns = heads * head_cols */
-    /* keys are dotted with queries, values are summed: backends lay them out apart */
     PlaneUse use;
-    /* keys further back than this are never read again; 0 = all are kept */
-    uint32_t window;
+    PlaneKeep keep;
+    uint32_t span; /* of KEEP_WINDOW and KEEP_CHUNK, tokens; else 0 */
+    uint32_t rate; /* one row for so many tokens, in the place of the last of them; 0 and 1: each */
+    uint32_t group; /* prog_plane() fills it: planes that keep alike share a page table */
 } ProgPlane;
+
+enum { PLANE_MAX_GROUPS = 8 };
+typedef struct ProgGroup {
+    PlaneKeep keep;
+    uint32_t span;
+} ProgGroup;
+
+/* What a recurrent op keeps of one sequence between its rows: floats, whatever the cache types. */
+typedef struct ProgState {
+    int layer;
+    uint32_t floats;
+} ProgState;
+
+typedef struct ProgInput { /* rows written from outside before a run (BackendApi.write) */
+    const char *name;
+    Space space;
+    uint32_t cols;
+} ProgInput;
 
 typedef struct OpNorm {
     float eps, w_add;
@@ -105,6 +142,8 @@ typedef struct OpRope {
 typedef struct OpAttn {
     uint32_t n_heads, n_kv_heads, head_dim, v_dim, window;
     float scale, softcap;
+    uint32_t chunk; /* keys since the last multiple of it; 0: none */
+    bool cross;     /* all keys of the sequence's CROSS pages instead of lo..hi */
 } OpAttn;
 
 enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 }; /* backends keep a row's choice on the stack */
@@ -119,14 +158,55 @@ typedef struct OpExperts {
     uint32_t n_experts, k, n;
 } OpExperts; /* n: outputs of one expert */
 
+/* Which number of a row looks a table up. */
+typedef enum EmbedKey { EMBED_TOKEN, EMBED_POS0, EMBED_POS1, EMBED_POS2, EMBED_POS3 } EmbedKey;
+typedef struct OpEmbed {
+    float scale;
+    EmbedKey key;
+    int32_t offset; /* added to the number */
+} OpEmbed;
+typedef enum Reduce { REDUCE_MEAN, REDUCE_RMS, REDUCE_SUM, REDUCE_COUNT } Reduce;
+typedef struct OpReduce {
+    Reduce fn;
+    uint32_t group;
+    float eps; /* RMS: sqrt(mean + eps) */
+} OpReduce;
+typedef struct OpUnfold {
+    uint32_t kernel, stride, pad;
+} OpUnfold;
+typedef enum PoolKind { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_COUNT } PoolKind;
+typedef struct OpMix {
+    uint32_t n_in, n_out;
+} OpMix;
+typedef struct OpPosScale {
+    float scale, floor;
+} OpPosScale;
+typedef enum ColFn { COL_PLAIN, COL_NEG_EXP } ColFn;
+typedef struct OpConv {
+    uint32_t kernel;
+} OpConv;
+typedef struct OpSsm {
+    uint32_t n_heads, head_dim, n_state, n_groups;
+    bool a_log;
+} OpSsm;
+typedef struct OpDelta {
+    uint32_t n_heads, n_k_heads, k_dim, v_dim;
+} OpDelta;
+typedef struct OpKeySelect {
+    uint32_t n_heads, head_dim, k;
+    float scale;
+} OpKeySelect;
+
 typedef struct Op {
     OpCode code;
     Val out; /* VAL_NONE for KV_WRITE */
-    Val in[2];
-    WeightId w[2];
+    Val in[OP_INPUTS];
+    WeightId w[OP_WEIGHTS];
     PlaneId plane[2];
+    StateId state;
     union {
-        float scale; /* EMBED ADD SCALE */
+        OpEmbed embed; /* EMBED */
+        float scale;   /* ADD SCALE; EMBED's too */
         struct {
             float scale, offset;
         } affine; /* SCALE: scale is the one above */
@@ -142,6 +222,17 @@ typedef struct Op {
         } act;             /* ACT GLU */
         OpRoute route;     /* ROUTE */
         OpExperts experts; /* EXPERTS EXPERT_SUM */
+        uint32_t input;    /* INPUT: its number */
+        OpReduce reduce;
+        OpUnfold unfold;
+        PoolKind pool;
+        OpPosScale pos_scale;
+        OpMix mix;
+        ColFn col_fn;
+        OpConv conv;
+        OpSsm ssm;
+        OpDelta delta;
+        OpKeySelect key_select;
     } p;
 } Op;
 
@@ -160,6 +251,14 @@ typedef struct Program {
     uint32_t n_weights;
     const ProgPlane *planes;
     uint32_t n_planes;
+    ProgGroup groups[PLANE_MAX_GROUPS];
+    uint32_t n_groups;
+    const ProgState *states;
+    uint32_t n_states;
+    const ProgInput *inputs;
+    uint32_t n_inputs;
+    ProgSpace spaces[SPACE_MAX]; /* from SPACE_DERIVED on */
+    uint32_t n_spaces;           /* in all; at least SPACE_DERIVED */
     const RopeSpec *ropes;
     uint32_t n_ropes;
     const ProgOutput *outputs;
@@ -169,11 +268,17 @@ typedef struct Program {
 typedef struct ProgBuilder ProgBuilder;
 
 ProgBuilder *prog_begin(Arena *a, const char *name); /* NULL: no memory */
+/* Takes over the planes and states of a finished program under the same numbers, so that both run
+ * over one set of cache planes. Call it first. */
+void prog_share_planes(ProgBuilder *b, const Program *with);
 bool prog_finish(ProgBuilder *b, const Program **out, Err *err) MUST_CHECK;
 
 WeightId prog_weight(ProgBuilder *b, WeightKind kind, uint32_t n, uint32_t k, int32_t source,
                      const char *name);
 PlaneId prog_plane(ProgBuilder *b, ProgPlane plane);
+StateId prog_state(ProgBuilder *b, int layer, uint32_t floats);
+/* The space of T * num / den rows; a step whose rows it does not divide is refused. */
+Space prog_space(ProgBuilder *b, uint32_t num, uint32_t den);
 uint32_t prog_rope_spec(ProgBuilder *b, RopeSpec spec); /* equal specs share a number */
 
 Val prog_view(ProgBuilder *b, Val x, uint32_t col0, uint32_t cols);
@@ -182,6 +287,17 @@ Val prog_probe(ProgBuilder *b, Val x, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void prog_output(ProgBuilder *b, Val x, const char *name);
 
 Val prog_embed(ProgBuilder *b, WeightId table, float scale);
+/* media: what rows whose source is a media row get instead; VAL_NONE: zeros. */
+Val prog_embed_media(ProgBuilder *b, WeightId table, float scale, Val media);
+Val prog_embed_key(ProgBuilder *b, WeightId table, EmbedKey key, int32_t offset);
+Val prog_input(ProgBuilder *b, const char *name, Space space, uint32_t cols);
+Val prog_gather_sum(ProgBuilder *b, Val picks, WeightId table);
+Val prog_concat(ProgBuilder *b, Val x, Val y);
+Val prog_reduce(ProgBuilder *b, Val x, Reduce fn, uint32_t group, float eps);
+Val prog_unfold(ProgBuilder *b, Val x, Space space, OpUnfold p);
+Val prog_pool(ProgBuilder *b, Val x, PoolKind fn);
+Val prog_pos_scale(ProgBuilder *b, OpPosScale p);
+Val prog_mix(ProgBuilder *b, Val x, Val coef, uint32_t n_in, uint32_t n_out);
 Val prog_linear(ProgBuilder *b, Val x, WeightId w, WeightId bias);
 /* op.def says what for */
 Val prog_linear_precise(ProgBuilder *b, Val x, WeightId w, WeightId bias);
@@ -198,6 +314,7 @@ Val prog_add(ProgBuilder *b, Val a, Val c, float scale);
 Val prog_mul(ProgBuilder *b, Val a, Val c);
 Val prog_scale(ProgBuilder *b, Val a, float scale);
 Val prog_affine(ProgBuilder *b, Val a, float scale, float offset);
+Val prog_col_scale(ProgBuilder *b, Val a, WeightId w, WeightId add, ColFn fn);
 Val prog_act(ProgBuilder *b, Val a, Act fn, float param);
 Val prog_glu(ProgBuilder *b, Val gate, Val up, Act fn);
 Val prog_select(ProgBuilder *b, Val x);
@@ -207,6 +324,18 @@ Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p);
 Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts,
                  uint32_t n);
 Val prog_expert_sum(ProgBuilder *b, Val x, Val routes);
+
+/* A block-diagonal matrix: part j of x times matrix j of w [n_parts * n, k]. */
+Val prog_block_linear(ProgBuilder *b, Val x, WeightId w, uint32_t n_parts, uint32_t n);
+/* attention over chosen keys only */
+Val prog_attn_picked(ProgBuilder *b, Val q, Val picks, PlaneId k, PlaneId v, WeightId sinks,
+                     OpAttn p);
+Val prog_key_select(ProgBuilder *b, Val q, Val weights, PlaneId keys, OpKeySelect p);
+Val prog_conv(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t kernel, int layer);
+Val prog_ssm(ProgBuilder *b, Val x, Val dt, Val in_b, Val in_c, WeightId a, WeightId d, OpSsm p,
+             int layer);
+Val prog_delta(ProgBuilder *b, Val q, Val k, Val v, Val log_decay, Val beta, OpDelta p, int layer);
+Val prog_rg_lru(ProgBuilder *b, Val x, Val log_a, int layer);
 
 const char *opcode_name(OpCode code);
 const char *act_name(Act fn);

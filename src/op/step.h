@@ -13,6 +13,8 @@
 enum { PAGE_TOKENS = 64 };
 #define STEP_MEDIA_BIT 0x80000000u /* in source: a row of the media buffer, else a token id */
 #define STEP_NO_ADAPTER (-1)
+#define STEP_NO_MARK UINT32_MAX
+#define STEP_NO_PAGE UINT32_MAX
 
 typedef struct StepRow {
     uint32_t seq;    /* index into the step's sequences */
@@ -21,14 +23,19 @@ typedef struct StepRow {
     uint32_t lo, hi; /* keys it may see: slots lo <= j < hi */
     uint32_t source; /* token id, or STEP_MEDIA_BIT | media row */
     int32_t adapter;
+    uint32_t mark; /* state slot that keeps the sequence's state after this row; STEP_NO_MARK */
 } StepRow;
 
 typedef struct StepSeq {
     uint32_t first_row, n_rows;
-    /* its slice of the page table: page of slot s = pages[first_page + s / PAGE_TOKENS] */
+    /* its slice of the page table, for each plane group in turn n_pages entries (STEP_NO_PAGE:
+     * given back, never read): page of slot s = pages[first_page + group * n_pages + s / PAGE_TOKENS] */
     uint32_t first_page, n_pages;
     uint32_t length_class; /* rope.h */
-    uint32_t state;        /* slot of its recurrent state */
+    /* Slots of its recurrent state: read from one before its first row (all zero if that row is
+     * slot 0), left in the other after its last. They may be the same. */
+    uint32_t state_from, state_to;
+    uint32_t n_cross; /* rows in its cross planes */
 } StepSeq;
 
 typedef struct Step {
@@ -45,6 +52,10 @@ static inline uint32_t *step_out_rows(const Step *s) {
 static inline StepSeq *step_seqs(const Step *s) { return (StepSeq *)((uintptr_t)s + s->seqs_at); }
 static inline uint32_t *step_pages(const Step *s) {
     return (uint32_t *)((uintptr_t)s + s->pages_at);
+}
+
+static inline uint32_t step_page(const Step *s, const StepSeq *seq, uint32_t group, uint32_t slot) {
+    return step_pages(s)[seq->first_page + group * seq->n_pages + slot / PAGE_TOKENS];
 }
 
 /* Bytes of a step with these counts, and its layout in `out` (8-byte aligned, that many bytes). */

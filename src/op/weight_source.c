@@ -124,13 +124,15 @@ bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, W
     uint32_t lo, hi;
     stored_range(s, n0, n1, &lo, &hi);
     if (!load_parts(s, lo, hi, &m, sc, err)) return false;
-    size_t row = (size_t)s->k * dtype_info(s->form->plain)->block_bytes;
     const QPart *part = &m.part[QPART_WEIGHT];
-    for (uint32_t n = n0; n < n1; n++) {
-        uint64_t at = (uint64_t)stored_row(s, n) * row;
-        if (at < part->from || at + row > part->from + part->n_bytes)
+    const DTypeInfo *t = dtype_info(part->dtype);
+    size_t row = (size_t)s->k / t->block_elements * t->block_bytes;
+    for (uint32_t n = n0, run = 1; n < n1; n += run) {
+        uint64_t r = stored_row(s, n), at = r * row;
+        for (run = 1; n + run < n1 && stored_row(s, n + run) == r + run;) run++;
+        if (at < part->from || at + run * row > part->from + part->n_bytes)
             return err_set(err, ERR_INTERNAL, "%s: row %u is outside the bytes read", s->name, n);
-        memcpy((char *)out + (size_t)(n - n0) * row, part->data + (at - part->from), row);
+        memcpy((char *)out + (size_t)(n - n0) * row, part->data + (at - part->from), run * row);
     }
     return true;
 }

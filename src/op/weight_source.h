@@ -43,8 +43,8 @@ typedef struct WeightScratch {
 
 enum { WSOURCE_AHEAD_BYTES = 4 << 20 };
 
-/* Plain formats: the rows' stored bytes (F32, F16, BF16 as form->plain says), n1 - n0 rows of k
- * elements. */
+/* Formats whose rows lie whole in one part (plain floats as form->plain says, GGUF blocks): n1 - n0
+ * rows as they are stored. */
 bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
                    Err *err) MUST_CHECK;
 /* Any format, decoded to f32 [n1 - n0, k] with the columns in the logical order (act-order

@@ -40,12 +40,13 @@ typedef struct Tile { /* the queries of one KV head and a few rows of one sequen
     uint32_t row0, n_rows, kv_head, n_group, n; /* n queries = n_rows * n_group */
     KvShape k, v;
     uint32_t v_pad;
-    float *q;                       /* [dim][n] */
-    float *p;                       /* [n][64] scores, then weights */
-    float *rescale;                 /* [n] */
-    uint8_t *from, *to;             /* [n] visible keys of the block */
-    uint32_t all_from, all_to;      /* slots that every row sees */
-    float *k_block, *v_block;       /* q4_0: codes widened to f32 */
+    bool latent;               /* one plane, laid out as values: keys are turned into k_block */
+    float *q;                  /* [dim][n] */
+    float *p;                  /* [n][64] scores, then weights */
+    float *rescale;            /* [n] */
+    uint8_t *from, *to;        /* [n] visible keys of the block */
+    uint32_t all_from, all_to; /* slots that every row sees */
+    float *k_block, *v_block;  /* q4_0: codes widened to f32 */
     const float *k_scale, *v_scale; /* quantized: scales of the block's tokens, or NULL */
     float *scale_block;             /* of both, [2][64] */
 } Tile;
@@ -230,15 +231,25 @@ static void widen_values(const KvShape *s, const unsigned char *head, uint32_t f
                      nibble_codes(head + ((size_t)t * s->pad_cols + c / 32 * 32) / 2, c % 32 != 0));
 }
 
+/* Keys [from, to) of a latent page, turned and widened (quantized: their codes). */
+static void widen_latent(const KvShape *s, const unsigned char *head, uint32_t dim, uint32_t from,
+                         uint32_t to, float *out) {
+    float x[16];
+    const KvRead read = kv_read(s->type);
+    for (uint32_t t = from; t < to; t++)
+        for (uint32_t c = 0; c < dim; c += 16) {
+            size_t at = (size_t)t * s->pad_cols + c;
+            vf_store(x, s->type == PLANE_Q4_0 ? nibble_codes(head + (at - c % 32) / 2, c % 32 != 0)
+                                              : kv_load(head, read, at));
+            for (uint32_t i = 0; i < 16 && c + i < dim; i++) out[(c + i) * PAGE_TOKENS + t] = x[i];
+        }
+}
+
 /* ---- one block ---- */
 
 /* Visible keys of a row, as slots. */
 static void row_keys(const Tile *t, uint32_t row, uint32_t *lo, uint32_t *hi) {
-    const StepRow *r = &step_rows(t->ex->step)[t->row0 + row];
-    uint32_t window = t->op->p.attn.window;
-    *lo = r->lo;
-    *hi = r->hi;
-    if (window && r->slot + 1 > window && r->slot + 1 - window > *lo) *lo = r->slot + 1 - window;
+    host_attn_keys(t->ex, &t->op->p.attn, &step_rows(t->ex->step)[t->row0 + row], lo, hi);
 }
 
 /* Which keys of the block each query sees; false: none sees any. Also the union. */
@@ -371,8 +382,8 @@ static void block_values(const Tile *t, Softmax *s, const void *v, KvRead read, 
                    .to = t->to[i],
                    .rescale = t->rescale + i,
                    .out_stride = t->v_pad};
-    for (uint32_t c = 0; c < t->v.pad_cols;) {
-        bool four = t->v.pad_cols - c >= 64;
+    for (uint32_t c = 0; c < t->v_pad;) {
+        bool four = t->v_pad - c >= 64;
         a.v = (const char *)v + c * READ_BYTES[read];
         a.out = s->out + (size_t)i * t->v_pad + c;
         a.ahead = ahead ? ahead + c * READ_BYTES[read] : NULL;
@@ -383,7 +394,8 @@ static void block_values(const Tile *t, Softmax *s, const void *v, KvRead read, 
 
 static const unsigned char *page_head(const Tile *t, PlaneId plane, const KvShape *s,
                                       uint32_t block) {
-    uint32_t page = step_pages(t->ex->step)[t->seq->first_page + block];
+    uint32_t group = t->ex->program->planes[plane].group,
+             page = step_page(t->ex->step, t->seq, group, block * PAGE_TOKENS);
     return host_page(t->ex->planes, plane, page) + s->head_bytes * t->kv_head;
 }
 
@@ -401,7 +413,7 @@ static void attend_block(Tile *t, Softmax *s, uint32_t block) {
     const unsigned char *k_page = page_head(t, t->op->plane[0], &t->k, block);
     const unsigned char *v_page = page_head(t, t->op->plane[1], &t->v, block);
     const char *k_ahead = NULL, *v_ahead = NULL;
-    if (t->n <= 2 * A_MAX &&
+    if (t->n <= 2 * A_MAX && t->all_to > (block + 1) * ATTN_BLOCK &&
         block + 1 < t->seq->n_pages) { /* more queries than that are not waiting for memory */
         k_ahead = (const char *)page_head(t, t->op->plane[0], &t->k, block + 1);
         v_ahead = (const char *)page_head(t, t->op->plane[1], &t->v, block + 1);
@@ -409,7 +421,11 @@ static void attend_block(Tile *t, Softmax *s, uint32_t block) {
     if (t->k_scale) widen_scales(&t->k, k_page, t->scale_block);
     if (t->v_scale) widen_scales(&t->v, v_page, t->scale_block + PAGE_TOKENS);
     ScoreArgs a = {.k = k_page, .q_stride = t->n, .dim = t->op->p.attn.head_dim, .ahead = k_ahead};
-    if (t->k.type == PLANE_Q4_0) {
+    if (t->latent) {
+        widen_latent(&t->k, k_page, t->op->p.attn.head_dim, from, to, t->k_block);
+        a.k = t->k_block;
+        a.ahead = NULL;
+    } else if (t->k.type == PLANE_Q4_0) {
         widen_keys(&t->k, k_page, t->k_block);
         a.k = t->k_block;
         a.ahead = NULL;
@@ -419,7 +435,7 @@ static void attend_block(Tile *t, Softmax *s, uint32_t block) {
         n = k->n;
         a.q = t->q + i;
         a.s = t->p + (size_t)i * 64;
-        k->of[kv_read(t->k.type)].score(&a);
+        k->of[t->latent ? READ_F32 : kv_read(t->k.type)].score(&a);
         a.ahead = NULL;
     }
     const void *v = v_page;
@@ -513,7 +529,9 @@ static Attn attn_of(const HostExec *ex, const Op *op, AuxThread *aux) {
     for (uint32_t s = 0; s < ex->step->n_seqs; s++)
         a.n_items += seq_tiles(&step_seqs(ex->step)[s], a.rows_per_tile) * p.n_kv_heads;
     for (uint32_t r = 0; r < ex->step->n_rows; r++) {
-        uint32_t n = (step_rows(ex->step)[r].hi + ATTN_RANGE - 1) / ATTN_RANGE;
+        uint32_t lo, hi;
+        host_attn_keys(ex, &p, &step_rows(ex->step)[r], &lo, &hi);
+        uint32_t n = (hi + ATTN_RANGE - 1) / ATTN_RANGE;
         if (n > a.n_ranges) a.n_ranges = n;
     }
     return a;
@@ -536,9 +554,10 @@ static Tile tile_open(const Attn *a, uint32_t item) {
     t.n_rows = left < a->rows_per_tile ? left : a->rows_per_tile;
     t.n_group = p.n_heads / p.n_kv_heads;
     t.n = t.n_rows * t.n_group;
-    t.k = kv_shape(kp->use, a->ex->planes->type[kp->use], kp->head_cols);
-    t.v = kv_shape(vp->use, a->ex->planes->type[vp->use], vp->head_cols);
-    t.v_pad = t.v.pad_cols;
+    t.k = kv_shape(kp, host_plane_type(a->ex->planes, kp));
+    t.v = kv_shape(vp, host_plane_type(a->ex->planes, vp));
+    t.latent = kp->use == PLANE_LATENT;
+    t.v_pad = t.latent ? (p.v_dim + 15) / 16 * 16 : t.v.pad_cols;
     uint32_t cap = a->aux->attn_rows;
     float *f = aux_floats(a->ex, a->aux->attn);
     t.k_block = f, f += (size_t)ATTN_BLOCK * a->aux->attn_dim;
@@ -633,6 +652,10 @@ static void attend_ranges(const Attn *a, int i_thread, int n_threads) {
 }
 
 void ISA(op_attn)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    if (op->in[1] != VAL_NONE) {
+        host_attn_picked(ex, op, i_thread, n_threads);
+        return;
+    }
     Attn a = attn_of(ex, op, aux_thread(ex, i_thread, n_threads));
     if (n_threads > 1 && a.n_ranges > 1 && a.n_items < 4 * (uint32_t)n_threads) {
         attend_ranges(&a, i_thread, n_threads);

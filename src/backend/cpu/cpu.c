@@ -14,8 +14,9 @@ typedef enum CpuIsa { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } CpuIsa;
     {                                                                                              \
         .isa = isa_name, .weight_bytes = packed_weight_bytes, .weight_load = packed_weight_load,   \
         .weight_free = packed_weight_free, .plane_page_bytes = cpu_plane_page_bytes,               \
-        .aux_bytes = aux_bytes,                                                                    \
-        .run = {[OP_EMBED] = op_embed_##suffix,                                                    \
+        .aux_bytes = aux_bytes, .floats = cpu_floats, .table_row = cpu_table_row,                  \
+        .plane_row = cpu_plane_row,                                                                \
+        .run = {HOST_SHARED_OPS,                                                                   \
                 [OP_LINEAR] = op_linear_##suffix,                                                  \
                 [OP_RMS_NORM] = op_rms_norm_##suffix,                                              \
                 [OP_LAYER_NORM] = op_layer_norm_##suffix,                                          \
@@ -29,14 +30,15 @@ typedef enum CpuIsa { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } CpuIsa;
                 [OP_ACT] = op_act_##suffix,                                                        \
                 [OP_GLU] = op_glu_##suffix,                                                        \
                 [OP_SELECT] = op_select_##suffix,                                                  \
-                [OP_ROUTE] = cpu_route,                                                            \
-                [OP_EXPERTS] = op_experts_##suffix,                                                \
-                [OP_EXPERT_SUM] = host_expert_sum},                                                \
+                [OP_EXPERTS] = op_experts_##suffix},                                               \
     }
 
-static void cpu_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    host_route(ex, op, op->w[0] == W_NONE ? NULL : ex->weights[op->w[0]]->vector, i_thread,
-               n_threads);
+static const float *cpu_floats(const BackWeight *w) { return w->vector; }
+
+static void cpu_table_row(const BackWeight *w, uint32_t n, float *out) {
+    int part = 0;
+    while (part + 1 < w->n_parts && n >= w->parts[part].n) n -= w->parts[part++].n;
+    packed_decode_row(&w->parts[part], n, out);
 }
 
 static const HostOps CPU_OPS_TABLE[] = {

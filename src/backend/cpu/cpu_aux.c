@@ -38,6 +38,7 @@ static AuxShape shape_of(const Program *p) {
         s.q_rows = max_u32(s.q_rows, attn_tile_queries(op->p.attn.n_heads / op->p.attn.n_kv_heads));
         s.dim = max_u32(s.dim, op->p.attn.head_dim);
         s.v_dim = max_u32(s.v_dim, op->p.attn.v_dim);
+        if (op->plane[0] == op->plane[1]) s.v_dim = max_u32(s.v_dim, op->p.attn.head_dim);
     }
     s.dim = (s.dim + 15) / 16 * 16;
     s.v_dim = (s.v_dim + 31) / 32 * 32; /* q4_0 values come in blocks of 32 */
@@ -91,16 +92,15 @@ static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_thread
     return at;
 }
 
-size_t aux_bytes(const Program *p, uint32_t max_rows, uint32_t max_out, int n_threads) {
+size_t aux_bytes(const Program *p, uint32_t max_rows, int n_threads) {
     AuxThread t;
-    return layout(p, max_u32(max_rows, max_out), 0, n_threads, &t);
+    return layout(p, max_rows, 0, n_threads, &t);
 }
 
 AuxThread *aux_thread(const HostExec *ex, int i_thread, int n_threads) {
     AuxThread *t = (AuxThread *)ex->aux + i_thread;
     if (!t->ready) {
-        layout(ex->program, max_u32(ex->max_rows[SPACE_T], ex->max_rows[SPACE_R]), i_thread,
-               n_threads, t);
+        layout(ex->program, host_most_rows(ex->max_rows), i_thread, n_threads, t);
         t->ready = true;
     }
     return t;

@@ -55,7 +55,7 @@ typedef struct AuxThread { /* at aux + i_thread * sizeof, zeroed at first */
     QActsKey key_shared, key_private;
 } __attribute__((aligned(128))) AuxThread;
 
-size_t aux_bytes(const Program *p, uint32_t max_rows, uint32_t max_out, int n_threads);
+size_t aux_bytes(const Program *p, uint32_t max_rows, int n_threads);
 AuxThread *aux_thread(const HostExec *ex, int i_thread, int n_threads);
 
 static inline uint32_t act_n_blocks(uint32_t n_rows, uint32_t block) {

@@ -471,11 +471,13 @@ static void attn_program(Case *c, const AttnCase *a, const float *x, const RigWe
     PlaneId pk = prog_plane(c->b, (ProgPlane){.heads = a->kv_heads,
                                               .head_cols = a->dim,
                                               .use = PLANE_KEY,
-                                              .window = a->window});
+                                              .keep = a->window ? KEEP_WINDOW : KEEP_ALL,
+                                              .span = a->window});
     PlaneId pv = prog_plane(c->b, (ProgPlane){.heads = a->kv_heads,
                                               .head_cols = a->v_dim,
                                               .use = PLANE_VALUE,
-                                              .window = a->window});
+                                              .keep = a->window ? KEEP_WINDOW : KEEP_ALL,
+                                              .span = a->window});
     Val xq = prog_rope(c->b, prog_view(c->b, in, 0, q), rope, a->heads, a->dim, a->dim - rot,
                        a->interleaved);
     Val xk =

@@ -43,7 +43,7 @@ void ISA(op_add)(const HostExec *ex, const Op *op, int i_thread, int n_threads) 
     EACH_PIECE(out)
     EACH_VECTOR(p) {
         vf va = vf_load_n(ROW_OF(a, p.row) + c, (int)n),
-           vb = vf_load_n(ROW_OF(b, p.row) + c, (int)n);
+           vb = b.cols == 1 ? vf_set1(*ROW_OF(b, p.row)) : vf_load_n(ROW_OF(b, p.row) + c, (int)n);
         vf_store_n(ROW_OF(out, p.row) + c, vf_fma(vb, scale, va), (int)n);
     }
 }

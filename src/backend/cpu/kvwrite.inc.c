@@ -6,22 +6,6 @@
 #include "backend/cpu/kvpage.h"
 #include "base/fp.h"
 
-/* Where column c of token t lies, counted in elements (q4_0: in bytes; the nibble by use). */
-typedef struct Place {
-    size_t at;
-    int shift;
-} Place;
-
-static Place place_of(const KvShape *s, PlaneUse use, uint32_t t, uint32_t c) {
-    if (use == PLANE_KEY) {
-        if (s->type == PLANE_Q4_0) return (Place){(size_t)(c / 2) * PAGE_TOKENS + t, c % 2 ? 4 : 0};
-        return (Place){(size_t)c * PAGE_TOKENS + t, 0};
-    }
-    if (s->type == PLANE_Q4_0)
-        return (Place){((size_t)t * s->pad_cols + c / 32 * 32) / 2 + c % 16, c % 32 < 16 ? 0 : 4};
-    return (Place){(size_t)t * s->pad_cols + c, 0};
-}
-
 static void store_codes(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t,
                         const float *x) {
     float most = 0, top = s->type == PLANE_Q8_0 ? 127 : 7;
@@ -32,7 +16,7 @@ static void store_codes(const KvShape *s, PlaneUse use, unsigned char *head, uin
     for (uint32_t c = 0; c < s->cols; c++) {
         float q = rintf(x[c] * inv);
         int code = q > top ? (int)top : q < -top ? (int)-top : q == q ? (int)q : 0;
-        Place p = place_of(s, use, t, c);
+        KvPlace p = kv_place(s, use, t, c);
         if (s->type == PLANE_Q8_0) {
             head[p.at] = (unsigned char)code;
         } else {
@@ -53,7 +37,7 @@ INLINE void put_halves(unsigned char *to, const uint16_t *h, uint32_t n, size_t 
 
 static void store_floats(const KvShape *s, PlaneUse use, unsigned char *head, uint32_t t,
                          const float *x) {
-    size_t step = use == PLANE_KEY ? PAGE_TOKENS : 1, at = place_of(s, use, t, 0).at;
+    size_t step = use == PLANE_KEY ? s->rows : 1, at = kv_place(s, use, t, 0).at;
     uint16_t h[16];
     for (uint32_t c = 0; c < s->cols; c += 16) {
         uint32_t n = s->cols - c < 16 ? s->cols - c : 16;
@@ -73,17 +57,17 @@ static void store_floats(const KvShape *s, PlaneUse use, unsigned char *head, ui
 void ISA(op_kv_write)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat x = host_mat(ex, op->in[0]);
     const ProgPlane *pp = &ex->program->planes[op->plane[0]];
-    KvShape s = kv_shape(pp->use, ex->planes->type[pp->use], pp->head_cols);
+    KvShape s = kv_shape(pp, host_plane_type(ex->planes, pp));
     bool quantized = s.type == PLANE_Q8_0 || s.type == PLANE_Q4_0;
     uint32_t from, to;
     host_share(x.rows, i_thread, n_threads, &from, &to);
     for (uint32_t r = from; r < to; r++) {
         const StepRow *row = &step_rows(ex->step)[r];
         const StepSeq *seq = &step_seqs(ex->step)[row->seq];
+        if (row->slot % pp->rate != pp->rate - 1) continue;
         unsigned char *head =
-            host_page(ex->planes, op->plane[0],
-                      step_pages(ex->step)[seq->first_page + row->slot / PAGE_TOKENS]);
-        uint32_t t = row->slot % PAGE_TOKENS;
+            host_page(ex->planes, op->plane[0], step_page(ex->step, seq, pp->group, row->slot));
+        uint32_t t = row->slot % PAGE_TOKENS / pp->rate;
         for (uint32_t h = 0; h < pp->heads; h++, head += s.head_bytes) {
             const float *in = x.p + (size_t)r * x.stride + (size_t)h * s.cols;
             if (quantized) {

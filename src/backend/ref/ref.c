@@ -47,8 +47,14 @@ static bool weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, 
 }
 
 static size_t plane_page_bytes(const ProgPlane *plane, PlaneType type) {
-    return size_align(
-        (size_t)plane->heads * PAGE_TOKENS * planetype_row_bytes(type, plane->head_cols), 64);
+    size_t rows = plane->rate < PAGE_TOKENS ? PAGE_TOKENS / plane->rate : 1;
+    return size_align(plane->heads * rows * planetype_row_bytes(type, plane->head_cols), 64);
+}
+
+static const float *weight_floats(const BackWeight *w) { return w->p; }
+
+static void table_row(const BackWeight *w, uint32_t n, float *out) {
+    memcpy(out, w->p + (size_t)n * w->k, w->k * sizeof *out);
 }
 
 static const HostOps REF_OPS = {
@@ -57,9 +63,12 @@ static const HostOps REF_OPS = {
     .weight_load = weight_load,
     .weight_free = weight_free,
     .plane_page_bytes = plane_page_bytes,
+    .floats = weight_floats,
+    .table_row = table_row,
+    .plane_row = ref_plane_row,
     .run =
         {
-            [OP_EMBED] = ref_embed,
+            HOST_SHARED_OPS,
             [OP_LINEAR] = ref_linear,
             [OP_RMS_NORM] = ref_rms_norm,
             [OP_LAYER_NORM] = ref_layer_norm,
@@ -73,9 +82,7 @@ static const HostOps REF_OPS = {
             [OP_ACT] = ref_act,
             [OP_GLU] = ref_glu,
             [OP_SELECT] = ref_select,
-            [OP_ROUTE] = ref_route,
             [OP_EXPERTS] = ref_experts,
-            [OP_EXPERT_SUM] = host_expert_sum,
         },
 };
 

@@ -14,15 +14,16 @@ struct BackWeight { /* of the ref backend */
     size_t bytes;
 };
 
-HostOpFn ref_embed, ref_linear, ref_rms_norm, ref_layer_norm, ref_rope_angles, ref_rope,
-    ref_kv_write, ref_attn, ref_add, ref_mul, ref_scale, ref_act, ref_glu, ref_select, ref_route,
-    ref_experts;
+HostOpFn ref_linear, ref_rms_norm, ref_layer_norm, ref_rope_angles, ref_rope, ref_kv_write,
+    ref_attn, ref_add, ref_mul, ref_scale, ref_act, ref_glu, ref_select, ref_experts;
 
 static inline const float *ref_weight(const HostExec *ex, WeightId w) {
     return w == W_NONE ? NULL : ex->weights[w]->p;
 }
 double ref_act_value(Act fn, double x, double param);
 
+void ref_plane_row(const HostExec *ex, PlaneId plane, const StepSeq *seq, uint32_t slot,
+                   uint32_t head, float *out);
 /* One cached row of one head. */
 void ref_row_store(PlaneType t, unsigned char *row, const float *x, uint32_t n);
 void ref_row_load(PlaneType t, const unsigned char *row, float *x, uint32_t n);

@@ -71,10 +71,18 @@ void ref_row_load(PlaneType t, const unsigned char *row, float *x, uint32_t n) {
 static unsigned char *row_at(const HostExec *ex, PlaneId plane, const StepSeq *seq, uint32_t slot,
                              uint32_t head) {
     const ProgPlane *pp = &ex->program->planes[plane];
-    size_t row_bytes = planetype_row_bytes(ex->planes->type[pp->use], pp->head_cols);
-    uint32_t page = step_pages(ex->step)[seq->first_page + slot / PAGE_TOKENS];
+    size_t row_bytes = planetype_row_bytes(host_plane_type(ex->planes, pp), pp->head_cols);
+    uint32_t page = step_page(ex->step, seq, pp->group, slot),
+             rows = pp->rate < PAGE_TOKENS ? PAGE_TOKENS / pp->rate : 1;
     return host_page(ex->planes, plane, page) +
-           ((size_t)head * PAGE_TOKENS + slot % PAGE_TOKENS) * row_bytes;
+           ((size_t)head * rows + slot % PAGE_TOKENS / pp->rate) * row_bytes;
+}
+
+void ref_plane_row(const HostExec *ex, PlaneId plane, const StepSeq *seq, uint32_t slot,
+                   uint32_t head, float *out) {
+    const ProgPlane *pp = &ex->program->planes[plane];
+    ref_row_load(host_plane_type(ex->planes, pp), row_at(ex, plane, seq, slot, head), out,
+                 pp->head_cols);
 }
 
 void ref_kv_write(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
@@ -84,9 +92,9 @@ void ref_kv_write(const HostExec *ex, const Op *op, int i_thread, int n_threads)
     uint32_t from, to;
     host_share(x.rows, i_thread, n_threads, &from, &to);
     for (uint32_t r = from; r < to; r++)
-        for (uint32_t h = 0; h < pp->heads; h++)
+        for (uint32_t h = 0; h < pp->heads && rows[r].slot % pp->rate == pp->rate - 1; h++)
             ref_row_store(
-                ex->planes->type[pp->use],
+                host_plane_type(ex->planes, pp),
                 row_at(ex, op->plane[0], &step_seqs(ex->step)[rows[r].seq], rows[r].slot, h),
                 x.p + r * x.stride + h * pp->head_cols, pp->head_cols);
 }
@@ -100,18 +108,16 @@ static void attend(const HostExec *ex, const Op *op, const StepRow *row, uint32_
     const OpAttn p = op->p.attn;
     const StepSeq *seq = &step_seqs(ex->step)[row->seq];
     const float *sinks = ref_weight(ex, op->w[0]);
-    PlaneType kt = ex->planes->type[PLANE_KEY], vt = ex->planes->type[PLANE_VALUE];
-    uint32_t kv = head / (p.n_heads / p.n_kv_heads), lo = row->lo;
-    if (p.window && row->slot + 1 > p.window && row->slot + 1 - p.window > lo)
-        lo = row->slot + 1 - p.window;
+    uint32_t kv = head / (p.n_heads / p.n_kv_heads), lo, hi;
+    host_attn_keys(ex, &p, row, &lo, &hi);
     float x[MAX_HEAD_COLS];
     double acc[MAX_HEAD_COLS], max = sinks ? sinks[head] : -INFINITY, sum = 0;
     memset(acc, 0, p.v_dim * sizeof *acc);
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1 && sinks) sum += exp(sinks[head] - max);
-        for (uint32_t j = lo; j < row->hi; j++) {
+        for (uint32_t j = lo; j < hi; j++) {
             double s = 0;
-            ref_row_load(kt, row_at(ex, op->plane[0], seq, j, kv), x, p.head_dim);
+            ref_plane_row(ex, op->plane[0], seq, j, kv, x);
             for (uint32_t c = 0; c < p.head_dim; c++) s += (double)q[c] * x[c];
             s *= p.scale;
             if (p.softcap != 0) s = p.softcap * tanh(s / p.softcap);
@@ -121,7 +127,7 @@ static void attend(const HostExec *ex, const Op *op, const StepRow *row, uint32_
             }
             double e = exp(s - max);
             sum += e;
-            ref_row_load(vt, row_at(ex, op->plane[1], seq, j, kv), x, p.v_dim);
+            ref_plane_row(ex, op->plane[1], seq, j, kv, x);
             for (uint32_t c = 0; c < p.v_dim; c++) acc[c] += e * x[c];
         }
     }
@@ -129,6 +135,10 @@ static void attend(const HostExec *ex, const Op *op, const StepRow *row, uint32_
 }
 
 void ref_attn(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    if (op->in[1] != VAL_NONE) {
+        host_attn_picked(ex, op, i_thread, n_threads);
+        return;
+    }
     Mat q = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     const OpAttn p = op->p.attn;
     uint32_t from, to;

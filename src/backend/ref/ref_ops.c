@@ -10,17 +10,6 @@
     host_share((m).rows, i_thread, n_threads, &r##_from, &r##_to);                                 \
     for (uint32_t r = r##_from; r < r##_to; r++)
 
-void ref_embed(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    Mat out = host_mat(ex, op->out);
-    const float *table = ref_weight(ex, op->w[0]);
-    const StepRow *rows = step_rows(ex->step);
-    FOR_MY_ROWS(r, out) {
-        const float *from = table + (size_t)rows[r].source * out.cols;
-        for (uint32_t c = 0; c < out.cols; c++)
-            out.p[r * out.stride + c] = (float)((double)from[c] * op->p.scale);
-    }
-}
-
 /* Eight running sums, so that a compiler may use vectors without changing the order. */
 static double dot(const float *a, const float *b, uint32_t n) {
     double s[8] = {0};
@@ -136,7 +125,8 @@ void ref_add(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     FOR_MY_ROWS(r, a)
     for (uint32_t c = 0; c < a.cols; c++)
         out.p[r * out.stride + c] =
-            (float)((double)a.p[r * a.stride + c] + (double)b.p[r * b.stride + c] * op->p.scale);
+            (float)((double)a.p[r * a.stride + c] +
+                    (double)b.p[r * b.stride + (b.cols == 1 ? 0 : c)] * op->p.scale);
 }
 
 void ref_mul(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
@@ -215,18 +205,15 @@ void ref_select(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     memcpy(out.p + r * out.stride, x.p + wanted[r] * x.stride, x.cols * sizeof(float));
 }
 
-void ref_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    host_route(ex, op, ref_weight(ex, op->w[0]), i_thread, n_threads);
-}
-
 void ref_experts(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    Mat x = host_mat(ex, op->in[0]), routes = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    Mat x = host_mat(ex, op->in[0]), routes = {0}, out = host_mat(ex, op->out);
     const float *w = ref_weight(ex, op->w[0]), *bias = ref_weight(ex, op->w[1]);
     const OpExperts p = op->p.experts;
     uint32_t cols = ex->program->weights[op->w[0]].k, step = x.cols == cols ? 0 : cols;
+    if (op->in[1] != VAL_NONE) routes = host_mat(ex, op->in[1]);
     FOR_MY_ROWS(r, x) {
         for (uint32_t j = 0; j < p.k; j++) {
-            uint32_t e = (uint32_t)routes.p[r * routes.stride + j];
+            uint32_t e = routes.p ? (uint32_t)routes.p[r * routes.stride + j] : j;
             const float *in = x.p + r * x.stride + j * step;
             for (uint32_t i = 0; i < p.n; i++) {
                 size_t row = (size_t)e * p.n + i;

@@ -1,0 +1,151 @@
+/* Sparse attention of host backends: an indexer's choice of keys, and attention over a choice. Plain
+ * loops in f64 over rows that the backend widens, one key at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/host.h"
+
+enum { PICK_MAX = 16384, PICK_MAX_COLS = 4096 };
+
+typedef struct Best { /* the k best so far: a heap with the worst on top */
+    double score[PICK_MAX];
+    uint32_t slot[PICK_MAX];
+    uint32_t n, k;
+} Best;
+
+/* Whether entry i is worse than j: a smaller score, or as large and a higher slot. */
+static bool worse(const Best *b, uint32_t i, uint32_t j) {
+    return b->score[i] < b->score[j] || (b->score[i] == b->score[j] && b->slot[i] > b->slot[j]);
+}
+
+static void swap(Best *b, uint32_t i, uint32_t j) {
+    double s = b->score[i];
+    uint32_t t = b->slot[i];
+    b->score[i] = b->score[j], b->slot[i] = b->slot[j];
+    b->score[j] = s, b->slot[j] = t;
+}
+
+static void sink(Best *b, uint32_t i) {
+    for (uint32_t c; (c = 2 * i + 1) < b->n; i = c) {
+        if (c + 1 < b->n && worse(b, c + 1, c)) c++;
+        if (!worse(b, c, i)) return;
+        swap(b, i, c);
+    }
+}
+
+static void offer(Best *b, double score, uint32_t slot) {
+    if (b->n < b->k) {
+        uint32_t i = b->n++;
+        b->score[i] = score, b->slot[i] = slot;
+        for (; i && worse(b, i, (i - 1) / 2); i = (i - 1) / 2) swap(b, i, (i - 1) / 2);
+    } else if (score > b->score[0]) { /* slots come in ascending order: a tie keeps the lower */
+        b->score[0] = score, b->slot[0] = slot;
+        sink(b, 0);
+    }
+}
+
+static void slots_sort(uint32_t *v, uint32_t n) {
+    for (uint32_t gap = n / 2; gap; gap /= 2)
+        for (uint32_t i = gap; i < n; i++) {
+            uint32_t x = v[i], j = i;
+            for (; j >= gap && v[j - gap] > x; j -= gap) v[j] = v[j - gap];
+            v[j] = x;
+        }
+}
+
+static double index_score(const OpKeySelect *p, const float *q, const float *w, const float *key) {
+    double sum = 0;
+    for (uint32_t h = 0; h < p->n_heads; h++) {
+        double s = 0;
+        for (uint32_t c = 0; c < p->head_dim; c++) s += (double)q[h * p->head_dim + c] * key[c];
+        s *= (double)p->scale;
+        if (s > 0) sum += w[h] * s;
+    }
+    return sum;
+}
+
+void host_key_select(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    Mat q = host_mat(ex, op->in[0]), w = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    const OpKeySelect *p = &op->p.key_select;
+    float key[PICK_MAX_COLS];
+    Best best;
+    for (uint32_t r = (uint32_t)i_thread; r < out.rows; r += (uint32_t)n_threads) {
+        const StepRow *row = &step_rows(ex->step)[r];
+        best.n = 0;
+        best.k = p->k < PICK_MAX ? p->k : PICK_MAX;
+        for (uint32_t j = row->lo; j < row->hi; j++) {
+            if (row->hi - row->lo <= best.k) { /* all of them: no need to score */
+                offer(&best, 0, j);
+                continue;
+            }
+            ex->be->ops->plane_row(ex, op->plane[0], &step_seqs(ex->step)[row->seq], j, 0, key);
+            offer(&best, index_score(p, q.p + r * q.stride, w.p + r * w.stride, key), j);
+        }
+        slots_sort(best.slot, best.n);
+        for (uint32_t i = 0; i < out.cols; i++)
+            out.p[r * out.stride + i] = i < best.n ? (float)best.slot[i] : -1;
+    }
+}
+
+typedef struct Pick {
+    const HostExec *ex;
+    const Op *op;
+    const StepSeq *seq;
+    const float *slots; /* ascending, -1 behind the last */
+    uint32_t n, lo, hi, kv_head;
+} Pick;
+
+static bool pick_slot(const Pick *p, uint32_t i, uint32_t *slot) {
+    if (!(p->slots[i] >= 0)) return false;
+    *slot = (uint32_t)p->slots[i];
+    return *slot >= p->lo && *slot < p->hi;
+}
+
+/* One head of one row, in two passes: the maximum, then the weights. */
+static void pick_attend(const Pick *p, const float *q, const float *sink, float *out) {
+    const OpAttn *a = &p->op->p.attn;
+    float row[PICK_MAX_COLS];
+    double acc[PICK_MAX_COLS] = {0}, max = sink ? *sink : -INFINITY, sum = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1 && sink) sum += exp(*sink - max);
+        for (uint32_t i = 0, slot; i < p->n; i++) {
+            if (!pick_slot(p, i, &slot)) continue;
+            double s = 0;
+            p->ex->be->ops->plane_row(p->ex, p->op->plane[0], p->seq, slot, p->kv_head, row);
+            for (uint32_t c = 0; c < a->head_dim; c++) s += (double)q[c] * row[c];
+            s *= (double)a->scale;
+            if (a->softcap != 0) s = a->softcap * tanh(s / (double)a->softcap);
+            if (pass == 0) {
+                if (s > max) max = s;
+                continue;
+            }
+            double e = exp(s - max);
+            sum += e;
+            if (p->op->plane[1] != p->op->plane[0])
+                p->ex->be->ops->plane_row(p->ex, p->op->plane[1], p->seq, slot, p->kv_head, row);
+            for (uint32_t c = 0; c < a->v_dim; c++) acc[c] += e * row[c];
+        }
+    }
+    for (uint32_t c = 0; c < a->v_dim; c++) out[c] = (float)(sum > 0 ? acc[c] / sum : 0);
+}
+
+void host_attn_picked(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    Mat q = host_mat(ex, op->in[0]), picks = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    const OpAttn *a = &op->p.attn;
+    const float *sinks = host_floats(ex, op->w[0]);
+    uint32_t from, to;
+    host_share(q.rows * a->n_heads, i_thread, n_threads, &from, &to);
+    for (uint32_t i = from; i < to; i++) {
+        uint32_t r = i / a->n_heads, h = i % a->n_heads;
+        const StepRow *row = &step_rows(ex->step)[r];
+        Pick p = {.ex = ex,
+                  .op = op,
+                  .seq = &step_seqs(ex->step)[row->seq],
+                  .slots = picks.p + r * picks.stride,
+                  .n = picks.cols,
+                  .kv_head = h / (a->n_heads / a->n_kv_heads)};
+        host_attn_keys(ex, a, row, &p.lo, &p.hi);
+        pick_attend(&p, q.p + r * q.stride + (size_t)h * a->head_dim, sinks ? sinks + h : NULL,
+                    out.p + r * out.stride + (size_t)h * a->v_dim);
+    }
+}
