@@ -2,7 +2,7 @@
  * measured in the same process: a plain read loop over memory and, where there is one, a loop of
  * independent int8 dot instructions.
  *
- *     bench_kernels [threads [isa]]
+ *     bench_kernels [threads [isa [form]]]
  *
  * Medians of repeated runs. Weights of the one-row cases are several matrices, larger together than
  * the caches. */
@@ -16,7 +16,7 @@
 #include "base/os.h"
 
 #define fail_msg(...) (fprintf(stderr, __VA_ARGS__), exit(1))
-#include "backend/cpu/cpu_rig.inc.h"
+#include "backend/cpu/cpu_weights.inc.h"
 
 enum { MAX_LINEARS = 12, RUNS = 15, PEAK_ROUNDS = 1 << 20 };
 static const size_t STREAM_BYTES = (size_t)96 << 20;
@@ -75,31 +75,55 @@ static bool has_dot(void) { return false; }
 
 /* ---- linear ---- */
 
-typedef enum WeightForm { W_Q4_1, W_Q4_0, W_Q8_0, W_Q5_0, W_MLX4_G64, W_F16, W_FORMS } WeightForm;
-static const char *const FORM_NAMES[] = {"Q4_1", "Q4_0", "Q8_0", "Q5_0", "mlx4 g64", "F16"};
+typedef enum WeightMaker {
+    MAKE_ROWS,
+    MAKE_MLX4,
+    MAKE_BLOCKS,
+    MAKE_FP8,
+    MAKE_MXFP8,
+    MAKE_NF4
+} WeightMaker;
+typedef struct WeightForm {
+    const char *name;
+    WeightMaker maker;
+    DType type;
+} WeightForm;
+static const WeightForm FORMS[] = {
+    {"Q4_1", MAKE_ROWS, DTYPE_Q4_1},         {"Q4_0", MAKE_ROWS, DTYPE_Q4_0},
+    {"Q8_0", MAKE_ROWS, DTYPE_Q8_0},         {"Q5_0", MAKE_ROWS, DTYPE_Q5_0},
+    {"mlx4 g64", MAKE_MLX4, DTYPE_NONE},     {"F16", MAKE_ROWS, DTYPE_F16},
+    {"Q4_K", MAKE_BLOCKS, DTYPE_Q4_K},       {"Q6_K", MAKE_BLOCKS, DTYPE_Q6_K},
+    {"fp8 e4m3", MAKE_FP8, DTYPE_F8_E4M3},   {"fp8 e5m2", MAKE_FP8, DTYPE_F8_E5M2},
+    {"mxfp8", MAKE_MXFP8, DTYPE_NONE},       {"nf4", MAKE_NF4, DTYPE_NONE},
+    {"TQ1_0", MAKE_BLOCKS, DTYPE_TQ1_0},     {"IQ1_S", MAKE_BLOCKS, DTYPE_IQ1_S},
+    {"IQ1_M", MAKE_BLOCKS, DTYPE_IQ1_M},     {"IQ2_XXS", MAKE_BLOCKS, DTYPE_IQ2_XXS},
+    {"IQ2_XS", MAKE_BLOCKS, DTYPE_IQ2_XS},   {"IQ2_S", MAKE_BLOCKS, DTYPE_IQ2_S},
+    {"IQ3_XXS", MAKE_BLOCKS, DTYPE_IQ3_XXS}, {"IQ3_S", MAKE_BLOCKS, DTYPE_IQ3_S},
+};
 
-static void weight_make(RigWeight *w, WeightForm f, const float *v, uint32_t n, uint32_t k) {
-    static const DType TYPES[] = {DTYPE_Q4_1, DTYPE_Q4_0, DTYPE_Q8_0,
-                                  DTYPE_Q5_0, DTYPE_NONE, DTYPE_F16};
-    if (f == W_MLX4_G64) {
-        rig_weight_mlx(w, 4, 64, DTYPE_BF16, v, n, k);
-    } else {
-        rig_weight_rows(w, TYPES[f], v, n, k);
-    }
+static void weight_make(RigWeight *w, const WeightForm *f, uint32_t n, uint32_t k) {
+    float *v = f->maker == MAKE_ROWS || f->maker == MAKE_MLX4 ? rig_matrix(1, (size_t)n * k) : NULL;
+    if (f->maker == MAKE_ROWS) rig_weight_rows(w, f->type, v, n, k);
+    if (f->maker == MAKE_MLX4) rig_weight_mlx(w, 4, 64, DTYPE_BF16, v, n, k);
+    if (f->maker == MAKE_BLOCKS) rig_weight_blocks(w, f->type, 1, n, k);
+    if (f->maker == MAKE_FP8 || f->maker == MAKE_MXFP8)
+        rig_weight_fp8(w, f->type, f->maker == MAKE_MXFP8, 1, n, k);
+    if (f->maker == MAKE_NF4) rig_weight_nf4(w, false, 1, n, k);
+    mem_free(v);
 }
 
 typedef struct Ceilings {
     double read, dot;
 } Ceilings;
 
-static void bench_linear(const RigOptions *base, WeightForm f, uint32_t n, uint32_t k,
+static void bench_linear(const RigOptions *base, const WeightForm *f, uint32_t n, uint32_t k,
                          uint32_t rows, Ceilings top) {
     Err err = {0};
     Arena a = {0};
     RigWeight x, w;
-    float *v = rig_matrix(1, (size_t)n * k), *xv = rig_matrix(2, (size_t)rows * k);
+    float *xv = rig_matrix(2, (size_t)rows * k);
     rig_weight_rows(&x, DTYPE_F32, xv, rows, k);
-    weight_make(&w, f, v, n, k);
+    weight_make(&w, f, n, k);
     ProgBuilder *b = prog_begin(&a, "bench");
     const WeightSource *sources[MAX_LINEARS + 1] = {&x.source};
     Val in = prog_embed(b, prog_weight(b, WEIGHT_TABLE, rows, k, 0, "x"), 1.0f), out = in;
@@ -131,7 +155,7 @@ static void bench_linear(const RigOptions *base, WeightForm f, uint32_t n, uint3
     }
     double t = median(ns, RUNS), gbs = (double)bytes / t,
            gmacs = (double)linears * n * k * rows / t;
-    printf("%-9s %5u x %4u x %4u  %8.1f GMAC/s", FORM_NAMES[f], rows, n, k, gmacs);
+    printf("%-9s %5u x %4u x %4u  %8.1f GMAC/s", f->name, rows, n, k, gmacs);
     if (top.dot > 0) printf(" %3.0f %%", 100 * gmacs / (top.dot * base->threads));
     printf("   %6.1f GB/s %3.0f %%\n", gbs, 100 * gbs / (top.read * base->threads));
     rig_close(&r);
@@ -139,7 +163,6 @@ static void bench_linear(const RigOptions *base, WeightForm f, uint32_t n, uint3
     rig_weight_close(&x);
     rig_weight_close(&w);
     arena_deinit(&a);
-    mem_free(v);
     mem_free(xv);
 }
 
@@ -165,7 +188,11 @@ static void bench_attn(const RigOptions *base, PlaneType kv, uint32_t past, uint
         prog_kv_write(b, prog_view(b, in, HEADS * DIM, KV_HEADS * DIM), pk);
         prog_kv_write(b, prog_view(b, in, (HEADS + KV_HEADS) * DIM, KV_HEADS * DIM), pv);
         out = prog_attn(b, prog_view(b, in, 0, HEADS * DIM), pk, pv, W_NONE,
-                        (OpAttn){HEADS, KV_HEADS, DIM, DIM, 0, 0.125f, 0});
+                        (OpAttn){.n_heads = HEADS,
+                                 .n_kv_heads = KV_HEADS,
+                                 .head_dim = DIM,
+                                 .v_dim = DIM,
+                                 .scale = 0.125f});
     }
     prog_output(b, out, "y");
     const Program *p;
@@ -216,20 +243,26 @@ int main(int argc, char **argv) {
     uint64_t threads = 1;
     if (argc > 1 && !str_to_u64(str_c(argv[1]), &threads)) threads = 1;
     RigOptions o = {.backend = "cpu",
-                    .isa = argc > 2 ? argv[2] : NULL,
+                    .isa = argc > 2 && *argv[2] ? argv[2] : NULL,
                     .threads = threads >= 1 && threads <= 256 ? (int)threads : 1,
                     .kv = PLANE_F16,
                     .n_pages = 16};
+    const char *only = argc > 3 ? argv[3] : NULL;
     Ceilings top = {read_gbs(), has_dot() ? dot_gmacs() : 0};
     printf("one thread: read loop %.1f GB/s, int8 dot %.0f GMAC/s; %d threads below\n", top.read,
            top.dot, o.threads);
     static const uint32_t SHAPES[][2] = {{1536, 576}, {576, 1536}, {4096, 2048}};
     static const uint32_t ROWS[] = {1, 2, 4, 8, 12, 16, 24, 512};
-    for (int f = 0; f < W_FORMS; f++)
+    for (size_t f = 0; f < sizeof FORMS / sizeof *FORMS; f++)
         for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++)
-            for (size_t r = 0; r < sizeof ROWS / sizeof *ROWS; r++)
-                if (s == 2 || ROWS[r] == 1 || ROWS[r] == 512)
-                    bench_linear(&o, (WeightForm)f, SHAPES[s][0], SHAPES[s][1], ROWS[r], top);
+            for (size_t r = 0; r < sizeof ROWS / sizeof *ROWS; r++) {
+                bool k_fits = FORMS[f].maker != MAKE_BLOCKS || SHAPES[s][1] % 256 == 0;
+                if (only ? strcmp(only, FORMS[f].name) != 0 || s != 2
+                         : !k_fits || (s != 2 && ROWS[r] != 1 && ROWS[r] != 512))
+                    continue;
+                bench_linear(&o, &FORMS[f], SHAPES[s][0], SHAPES[s][1], ROWS[r], top);
+            }
+    if (only) return 0;
     static const PlaneType KV[] = {PLANE_F16, PLANE_Q8_0};
     for (int i = 0; i < 2; i++) {
         bench_attn(&o, KV[i], 512, 1, top.read);

@@ -214,7 +214,7 @@ static bool part_add(Module *mod, QPartId id, const CkptTensor *t, Err *err) {
                        STR_A(t->name), t->n_dims, QPART_MAX_DIMS);
     mod->m.part[id] = qpart_of(t->dtype, t->n_dims, t->shape, NULL, t->n_bytes);
     mod->fetch->part[id] = t;
-    bool whole = id == QPART_G_IDX || id == QPART_TABLE;
+    bool whole = id == QPART_G_IDX || id == QPART_TABLE || id == QPART_NESTED_TABLE;
     /* an odd size is refused with the shapes */
     if (!whole || t->n_bytes > ((uint64_t)mod->m.k + 64) * 8) return true;
     uint8_t *data = arena_array(mod->f->a, uint8_t, t->n_bytes);

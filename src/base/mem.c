@@ -122,6 +122,11 @@ static void carve_free(void *p, size_t bytes) {
     pthread_mutex_unlock(&chunk_lock);
 }
 
+size_t mem_pages_bytes(size_t bytes) {
+    return bytes < CARVE_MAX ? size_align(bytes ? bytes : 1, PAGE_BYTES)
+                             : size_align(bytes, HUGE_PAGE);
+}
+
 void *mem_alloc_pages(size_t bytes) {
     if (!alloc_allowed() || bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE) return NULL;
     return bytes < CARVE_MAX ? carve(bytes) : map_aligned(size_align(bytes, HUGE_PAGE), HUGE_PAGE);

@@ -24,6 +24,7 @@ void mem_free(void *p);
  * ones share huge pages). Any thread. Freed with mem_free_pages and the same size. */
 void *mem_alloc_pages(size_t bytes);
 void mem_free_pages(void *p, size_t bytes);
+size_t mem_pages_bytes(size_t bytes); /* what such a buffer takes */
 
 void mem_guard_begin(void);
 uint64_t mem_guard_end(void); /* allocations seen since mem_guard_begin */

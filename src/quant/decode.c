@@ -134,6 +134,25 @@ bool decode_with(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, fl
     return true;
 }
 
+void decode_block(DType t, const uint8_t *block, float *out) {
+    const BlockLayout *l = block_layout(t);
+    unsigned n = dtype_info(t)->block_elements;
+    uint8_t codes[256];
+    BlockScales s = {.d = 1};
+    l->unpack(block, codes, &s);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned g = i / l->group;
+        double scale = s.d;
+        if (l->sub != WSUB_NONE) scale *= l->unit * wform_widen(l->sub, s.sub[g]);
+        int value = l->table ? l->table[codes[i]] : codes[i] - l->zero;
+        float bias = l->offset != WOFFSET_BIAS ? 0
+                     : l->sub != WSUB_NONE     ? -(s.dmin * s.sub_min[g])
+                                               : s.dmin;
+        out[i] =
+            l->offset == WOFFSET_BIAS ? (float)scale * (float)value + bias : (float)(scale * value);
+    }
+}
+
 bool decode_matrix(const QMatrix *m, uint64_t n0, uint64_t n1, float *out, Err *err) {
     QMatrix copy = *m;
     Arena a = {0};

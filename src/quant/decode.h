@@ -16,6 +16,9 @@
  * GGUF block type. */
 bool decode_rows(DType t, const void *rows, uint64_t n_bytes, uint64_t n_rows, uint64_t k,
                  float *out, Err *err) MUST_CHECK;
+/* One block of a GGUF type with scales of its own (not NVFP4's second one): block_elements values.
+ */
+void decode_block(DType t, const uint8_t *block, float *out);
 /* Rows [n0, n1) of a matrix, columns in the file's order. Sets up a WForm each time; decode_with
  * keeps one. */
 bool decode_matrix(const QMatrix *m, uint64_t n0, uint64_t n1, float *out, Err *err) MUST_CHECK;

@@ -12,7 +12,32 @@ static float f32_at(const QMatrix *m, QPartId id, uint64_t i) {
     return fp_from_bits(load_u32(qpart_at(m, id, i * 4)));
 }
 
-static bool bnb_nested(QMatrix *m, uint64_t n_blocks, Err *err) {
+static uint64_t gcd(uint64_t a, uint64_t b) {
+    while (b) {
+        uint64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* Scales stay the bytes they are. A nested block is a run along the flat order, which begins
+ * anywhere in a row: columns up to a common divisor share one. */
+static bool bnb_keep_bytes(WForm *wf, const QMatrix *m, uint64_t block, Arena *a, Err *err) {
+    const QPart *t = &m->part[QPART_NESTED_TABLE];
+    if (!t->data || t->from || t->n_bytes < 1024) return true; /* unknown yet: f32 scales */
+    float *values = arena_array(a, float, 256);
+    if (!values) return err_nomem(err, "nested scales");
+    for (uint64_t i = 0; i < 256; i++) values[i] = f32_at(m, QPART_NESTED_TABLE, i);
+    wf->sub = WSUB_NESTED;
+    wf->nested = values;
+    wf->nested_offset = m->bnb_nested_offset;
+    wf->super = m->k % block ? m->k : gcd(block * m->bnb_nested_block, m->k);
+    return true;
+}
+
+static bool bnb_nested(WForm *wf, QMatrix *m, uint64_t block, uint64_t n_blocks, Arena *a,
+                       Err *err) {
     if (!m->bnb_nested_block) m->bnb_nested_block = 256;
     uint64_t n = form_ceil_div(n_blocks, m->bnb_nested_block);
     if (!qpart_is(m, QPART_NESTED_SCALE, DTYPE_F32, DTYPE_F32, DTYPE_F32, err) ||
@@ -26,11 +51,10 @@ static bool bnb_nested(QMatrix *m, uint64_t n_blocks, Err *err) {
                        (unsigned long long)qpart_count(&m->part[QPART_NESTED_SCALE]),
                        (unsigned long long)qpart_count(&m->part[QPART_NESTED_TABLE]),
                        (unsigned long long)n);
-    return true;
+    return bnb_keep_bytes(wf, m, block, a, err);
 }
 
 bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
-    (void)a;
     const QPart *t = &m->part[QPART_TABLE];
     if (!m->n || !m->k)
         return err_set(err, ERR_INTERNAL, "bitsandbytes: the shape of a flat weight must be given");
@@ -52,7 +76,8 @@ bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     if (m->k % block && block % m->k)
         return err_set(err, ERR_UNSUPPORTED, "bitsandbytes: blocks of %llu straddle rows of %llu",
                        (unsigned long long)block, (unsigned long long)m->k);
-    if (m->part[QPART_SCALE].dtype == DTYPE_U8 && !bnb_nested(m, n_blocks, err)) return false;
+    if (m->part[QPART_SCALE].dtype == DTYPE_U8 && !bnb_nested(wf, m, block, n_blocks, a, err))
+        return false;
     if (!t->data || t->n_bytes < 64 || t->from)
         return err_set(err, ERR_CORRUPT, "bitsandbytes: quant_map must be read whole first");
     wf->kind = WFORM_LUT;
@@ -74,6 +99,11 @@ void form_bnb_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uin
     (void)perm;
     for (uint64_t i = n0 * wf->k, end = n1 * wf->k; i < end; i++)
         *codes++ = *qpart_at(m, QPART_WEIGHT, i / 2) >> (i % 2 ? 0 : 4) & 15;
+}
+
+float form_bnb_nested(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t s) {
+    uint64_t block = m->bnb_block ? m->bnb_block : 64;
+    return f32_at(m, QPART_NESTED_SCALE, (n * wf->k + s * wf->super) / block / m->bnb_nested_block);
 }
 
 float form_bnb_absmax(const QMatrix *m, uint64_t i) {

@@ -17,6 +17,11 @@ static bool same_bits(float a, float b) {
 static void check_levels(const WForm *wf, const WRows *r, uint64_t at, uint64_t super,
                          float slack) {
     double d = wf->super ? r->d[super] : 1;
+    if (wf->sub == WSUB_NESTED) {
+        float product = wf->nested[r->sub[at]] * r->d[super];
+        assert_true(same_bits(product + wf->nested_offset, r->scale[at]));
+        return;
+    }
     float s = (float)(wf->unit * d * wform_widen(wf->sub, r->sub[at]));
     assert_true(same_bits(s, r->scale[at]) || fabsf(s - r->scale[at]) <= fabsf(s) * slack);
     if (wf->offset == WOFFSET_BIAS) assert_true(-(r->dmin[super] * r->sub_min[at]) == r->bias[at]);

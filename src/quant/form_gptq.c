@@ -38,6 +38,7 @@ bool form_gptq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
                        (unsigned long long)m->k);
     wf->bits = m->bits;
     wf->offset = WOFFSET_ZERO;
+    wf->zero_base = m->gptq_v2 ? 0 : 1;
     wf->scale_dtype = m->part[QPART_SCALE].dtype;
     form_scales_at(wf, m, group, n_groups, 1, m->n);
     return form_g_idx(wf, m, a, err);

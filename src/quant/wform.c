@@ -35,6 +35,7 @@ double wform_widen(WSub sub, uint8_t b) {
         return fp_e8m0_to_f32(b);
     case WSUB_E8M0_GGML:
         return b == 255 ? 0x1p128 : fp_e8m0_to_f32(b);
+    case WSUB_NESTED: /* no number without its table */
     case WSUB_NONE:
         break;
     }
@@ -156,7 +157,9 @@ void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint
 /* Scales of one row in canonical groups. `row` indexes the caller's arrays. */
 static void put_row_scales(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t row,
                            const WRows *out) {
-    if (wf->super && out->d) out->d[row] = (float)form_second_scale(wf, m, n);
+    for (uint64_t s = 0; out->d && s < wf->n_super; s++)
+        out->d[row * wf->n_super + s] = wf->sub == WSUB_NESTED ? form_bnb_nested(wf, m, n, s)
+                                                               : (float)form_second_scale(wf, m, n);
     for (uint64_t g = 0; g < wf->n_groups; g++) {
         uint64_t at = row * wf->n_groups + g,
                  stored = wf->stored.from_group ? wf->stored.from_group[g] : g;

@@ -23,6 +23,7 @@
  *
  * Two-level scales: scale[n,g] = unit * d[n,s] * widen(sub[n,g]), s = g * group / super;
  *                   bias[n,g] = -dmin[n,s] * sub_min[n,g] (K-quants with mins).
+ *                   NESTED: scale[n,g] = nested[sub[n,g]] * d[n,s] + nested_offset, in f32.
  *
  * What a packer does per kind:
  *   PLAIN     no codes. Read m.part[QPART_WEIGHT] (wf.plain: F32 F16 BF16 ...), or decode_matrix().
@@ -43,10 +44,11 @@ typedef enum WOffset {
 /* How scale bytes widen. NONE: the scale is a float, there is no sub. */
 typedef enum WSub {
     WSUB_NONE,
-    WSUB_INT,      /* int8 */
-    WSUB_E4M3,     /* fp_e4m3_to_f32 */
-    WSUB_E8M0,     /* 2^(b-127), 255 is NaN */
-    WSUB_E8M0_GGML /* 2^(b-127), 255 is 2^128 (times unit 1/2) */
+    WSUB_INT,       /* int8 */
+    WSUB_E4M3,      /* fp_e4m3_to_f32 */
+    WSUB_E8M0,      /* 2^(b-127), 255 is NaN */
+    WSUB_E8M0_GGML, /* 2^(b-127), 255 is 2^128 (times unit 1/2) */
+    WSUB_NESTED     /* an index into the 256 values of `nested` */
 } WSub;
 
 typedef struct WForm {
@@ -58,15 +60,18 @@ typedef struct WForm {
     bool has_table;
     int8_t table[16];
     WOffset offset;
-    int zero; /* WOFFSET_CONST */
+    int zero;      /* WOFFSET_CONST */
+    int zero_base; /* WOFFSET_ZERO: zero points are zero_base .. zero_base + 2^bits - 1 */
     /* F16, BF16 or F32: holds every scale (two-level: d, dmin) and bias exactly. NONE: no
      * floats. */
     DType scale_dtype;
     WSub sub;          /* other than NONE: two-level */
     unsigned sub_bits; /* WSUB_INT: 4 (Q2_K), 6 or 8; others 8 */
     uint64_t super; /* two-level: columns per d: 256, or k (one d per row); 0: d is 1 everywhere */
-    uint64_t n_super; /* ceil(k / super); 0 when super is */
-    float unit;       /* a power of two; 1/2 for fp4, whose table is twice the value */
+    uint64_t n_super;    /* ceil(k / super); 0 when super is */
+    float unit;          /* a power of two; 1/2 for fp4, whose table is twice the value */
+    const float *nested; /* WSUB_NESTED; in the arena */
+    float nested_offset;
     /* Act-order: canonical column p is the file's column perm[p]; gather activations so. Or
      * NULL. */
     const uint32_t *perm;
@@ -101,8 +106,8 @@ typedef struct WRows { /* the caller's arrays for n1 - n0 rows; NULL: not wanted
 } WRows;
 
 /* Checks the parts against each other and against n, k, bits, group; ERR_CORRUPT or
- * ERR_UNSUPPORTED names the part. Needs the bytes of G_IDX and TABLE; those of the others only
- * later. perm lives in the arena. Also sets m's 0 fields. */
+ * ERR_UNSUPPORTED names the part. Needs the bytes of G_IDX and TABLE, and those of NESTED_TABLE to
+ * keep nested scales nested; those of the others only later. perm lives in the arena. Also sets m's 0 fields. */
 bool wform_init(WForm *wf, QMatrix *m, Arena *a, Err *err) MUST_CHECK;
 /* Rows [n0, n1); not for WFORM_PLAIN. ERR_CORRUPT if a part does not hold the bytes. Any thread. */
 bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out,

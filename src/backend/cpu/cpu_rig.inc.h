@@ -63,7 +63,8 @@ static RIG_UNUSED void rig_weight_open(RigWeight *w, QMatrix m) {
                                .ctx = w,
                                .name = "w"};
     for (int i = 0; i < QPART_COUNT; i++)
-        if (i != QPART_G_IDX) w->source.m.part[i].data = NULL;
+        if (i != QPART_G_IDX && i != QPART_TABLE && i != QPART_NESTED_TABLE)
+            w->source.m.part[i].data = NULL;
 }
 
 static RIG_UNUSED void rig_weight_close(RigWeight *w) {
@@ -142,7 +143,8 @@ static RIG_UNUSED Step *rig_step(const RigSeq *seqs, uint32_t n_seqs, uint32_t t
                                            .pos = {(int32_t)slot},
                                            .hi = slot + 1,
                                            .source = token + r,
-                                           .adapter = STEP_NO_ADAPTER};
+                                           .adapter = STEP_NO_ADAPTER,
+                                           .mark = STEP_NO_MARK};
             step_out_rows(step)[r] = r;
         }
     }
@@ -177,10 +179,12 @@ static RIG_UNUSED void rig_open(Rig *r, const RigOptions *o, const Program *p,
         if (!r->be->api->weight_load(r->be, p->weights[i].kind, sources[i], 1, &r->weights[i],
                                      &err))
             fail_msg("%s", err.msg);
-    if (!r->be->api->planes_new(r->be, p, o->kv, o->kv, o->n_pages, &r->planes, &err))
+    PlanesAsk ask = {.k = o->kv, .v = o->kv};
+    for (uint32_t g = 0; g < p->n_groups; g++) ask.n_pages[g] = o->n_pages;
+    if (!r->be->api->planes_new(r->be, p, &ask, &r->planes, &err))
         fail_msg("%s", err.msg);
-    if (!r->be->api->exec_new(r->be, p, r->weights, r->planes, o->max_rows, o->max_rows, &r->exec,
-                              &err))
+    const ExecLimits limits = {o->max_rows, o->max_rows, o->max_rows};
+    if (!r->be->api->exec_new(r->be, p, r->weights, r->planes, &limits, &r->exec, &err))
         fail_msg("%s", err.msg);
 }
 

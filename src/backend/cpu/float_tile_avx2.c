@@ -2,4 +2,5 @@
 #include "backend/cpu/vec_avx2.h"
 #define Q_FOUR_ROWS
 #include "backend/cpu/float_tile.inc.c"
+#include "backend/cpu/widen.inc.c"
 #endif

@@ -3,6 +3,7 @@
  * are exact and each output's float steps have one order (qtile.inc.c). */
 #include <float.h>
 
+#include "backend/cpu/book.h"
 #include "backend/cpu/cpu_aux.h"
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/qkern.h"
@@ -159,11 +160,13 @@ INLINE vf widen_sub(const PackedMat *m, vi b) {
             vf_sel(vi_eq(b, vi_set1(255)), vi_as_vf(vi_set1(0x7f000000)), vf_mul(v, vf_set1(0.5f)));
         return vf_mul(half, vf_set1(2 * m->unit));
     }
-    case WSUB_E4M3: {
+    case WSUB_E4M3:
+    case WSUB_NESTED: {
         float f[16];
         int32_t i[16];
         vi_store(i, b);
-        for (int l = 0; l < 16; l++) f[l] = fp_e4m3_to_f32((uint8_t)i[l]);
+        for (int l = 0; l < 16; l++)
+            f[l] = m->sub == WSUB_NESTED ? m->nested[i[l]] : fp_e4m3_to_f32((uint8_t)i[l]);
         return vf_mul(vf_load(f), vf_set1(m->unit));
     }
     default:
@@ -176,52 +179,53 @@ INLINE vi load_sub(const PackedMat *m, const unsigned char *p) {
     return vi_load_u8(p);
 }
 
-static void head_two_level(const PackedMat *m, const unsigned char *tile, float *scale,
-                           float *bias) {
-    PackedHead h = packed_head(m);
-    for (uint32_t g = 0; g < m->n_groups; g++, scale += TILE_ROWS, bias += TILE_ROWS) {
-        size_t s = m->n_super ? (size_t)((uint64_t)g * m->group / m->super) * TILE_ROWS : 0;
-        vi sub = load_sub(m, tile + h.sub + (size_t)g * TILE_ROWS), min = sub;
-        if (m->sub_bits == 4) {
-            min = vi_shr(sub, 4);
-            sub = vi_and(sub, vi_set1(15));
-        } else if (m->offset == WOFFSET_BIAS) {
-            min = vi_load_u8(tile + h.sub_min + (size_t)g * TILE_ROWS);
-        }
-        vf v = widen_sub(m, sub);
-        vf_store(scale, m->n_super ? vf_mul(load_scale(tile + h.scale, m->scale_dtype, s), v) : v);
-        if (m->offset == WOFFSET_BIAS)
-            vf_store(bias, vf_sub(vf_zero(), vf_mul(load_scale(tile + h.bias, m->scale_dtype, s),
-                                                    vi_to_vf(min))));
+/* Sixteen scales and biases of group g from lane `lane` on. */
+INLINE void head_two_level(const PackedMat *m, const PackedHead *h, const unsigned char *tile,
+                           uint32_t g, uint32_t lane, float *scale, float *bias) {
+    size_t s = m->n_super ? (size_t)((uint64_t)g * m->group / m->super) * m->tile_rows + lane : 0;
+    size_t at = (size_t)g * m->tile_rows + lane;
+    vi sub = load_sub(m, tile + h->sub + at), min = sub;
+    if (m->sub_bits == 4) {
+        min = vi_shr(sub, 4);
+        sub = vi_and(sub, vi_set1(15));
+    } else if (m->offset == WOFFSET_BIAS) {
+        min = vi_load_u8(tile + h->sub_min + at);
     }
+    vf v = widen_sub(m, sub);
+    if (m->n_super) v = vf_mul(load_scale(tile + h->scale, m->scale_dtype, s), v);
+    if (m->sub == WSUB_NESTED) v = vf_add(v, vf_set1(m->nested_offset));
+    vf_store(scale, v);
+    if (m->offset == WOFFSET_BIAS)
+        vf_store(bias, vf_sub(vf_zero(), vf_mul(load_scale(tile + h->bias, m->scale_dtype, s),
+                                                vi_to_vf(min))));
 }
 
-static void head_one_level(const PackedMat *m, const unsigned char *tile, float *scale,
-                           float *bias) {
-    PackedHead h = packed_head(m);
-    size_t n = (size_t)m->n_groups * TILE_ROWS;
-    for (size_t i = 0; i < n; i += TILE_ROWS) {
-        vf_store(scale + i, load_scale(tile + h.scale, m->scale_dtype, i));
-        if (m->offset == WOFFSET_BIAS)
-            vf_store(bias + i, load_scale(tile + h.bias, m->scale_dtype, i));
-        if (m->offset != WOFFSET_ZERO) continue;
-        const unsigned char *z = tile + h.bias;
-        for (size_t l = i; l < i + TILE_ROWS; l++)
-            bias[l] =
-                packed_zero_bytes(m) == 2 ? (float)(z[2 * l] | z[2 * l + 1] << 8) : (float)z[l];
-    }
+INLINE void head_one_level(const PackedMat *m, const PackedHead *h, const unsigned char *tile,
+                           uint32_t g, uint32_t lane, float *scale, float *bias) {
+    size_t at = (size_t)g * m->tile_rows + lane;
+    vf_store(scale, load_scale(tile + h->scale, m->scale_dtype, at));
+    if (m->offset == WOFFSET_BIAS) vf_store(bias, load_scale(tile + h->bias, m->scale_dtype, at));
+    for (uint32_t l = 0; m->offset == WOFFSET_ZERO && l < TILE_ROWS; l++)
+        bias[l] = (float)packed_zero_at(m, tile + h->bias, g, lane + l);
 }
 
-/* f32 [groups][16] each; with groups of 16, a missing second half of the last unit gets scale 0. */
+/* f32 [groups][tile_rows] each; with groups of 16, a missing second half of the last unit gets
+ * scale 0. */
 static void head_decode(const PackedMat *m, const unsigned char *tile, float *scale, float *bias) {
-    if (m->sub == WSUB_NONE) {
-        head_one_level(m, tile, scale, bias);
-    } else {
-        head_two_level(m, tile, scale, bias);
-    }
+    const PackedHead h = packed_head(m);
+    for (uint32_t g = 0; g < m->n_groups; g++)
+        for (uint32_t lane = 0; lane < m->tile_rows; lane += TILE_ROWS) {
+            if (m->sub == WSUB_NONE) {
+                head_one_level(m, &h, tile, g, lane, scale, bias);
+            } else {
+                head_two_level(m, &h, tile, g, lane, scale, bias);
+            }
+            scale += TILE_ROWS;
+            bias += TILE_ROWS;
+        }
     if (m->units_per_group == 0 && m->n_groups % 2) {
-        memset(scale + (size_t)m->n_groups * TILE_ROWS, 0, TILE_ROWS * sizeof *scale);
-        memset(bias + (size_t)m->n_groups * TILE_ROWS, 0, TILE_ROWS * sizeof *bias);
+        memset(scale, 0, m->tile_rows * sizeof *scale);
+        memset(bias, 0, m->tile_rows * sizeof *bias);
     }
 }
 
@@ -252,7 +256,12 @@ static void code_tile(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) 
     const uint32_t n = l->acts.per_row, n0 = tile * TILE_ROWS;
     QArgs a = {.m = m, .tile = packed_tile(m, tile)};
     float *scratch = aux_floats(l->ex, l->aux->tile), pairs[ACT_BLOCK_ROWS * TILE_ROWS];
-    if (!m->in_stream) {
+    if (m->kind == PACKED_BOOK) {
+        float *scale = scratch + (size_t)m->k * TILE_ROWS / sizeof *scale;
+        ISA(book_expand)(m, a.tile, (uint8_t *)scratch, scale);
+        a.tile = (const unsigned char *)scratch;
+        a.scale = a.bias = scale;
+    } else if (!m->in_stream) {
         float *bias = scratch + ((size_t)m->n_groups + 1) * TILE_ROWS;
         head_decode(m, a.tile, scratch, bias);
         a.scale = scratch;
@@ -282,36 +291,41 @@ static void code_tile(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) 
     }
 }
 
-/* 32 outputs of coded weights as floats, [k][32]. */
-static void expand_tile(const PackedMat *m, uint32_t n0, float *out) {
+/* 32 outputs of coded weights as floats, [k][32], one by one: for what the kernels do not widen. */
+static void widen_tile(const PackedMat *m, uint32_t tile, float *out) {
     float row[UNIT_COLS];
-    for (uint32_t half = 0; half < 2; half++) {
-        uint32_t tile = n0 / TILE_ROWS + half;
-        for (uint32_t lane = 0; lane < TILE_ROWS; lane++) {
-            float *o = out + half * TILE_ROWS + lane;
-            for (uint32_t k = 0; k < m->k; k += UNIT_COLS) {
-                uint32_t n = m->k - k < UNIT_COLS ? m->k - k : UNIT_COLS;
-                memset(row, 0, sizeof row);
-                if (tile < m->n_tiles) packed_decode_cols(m, tile * TILE_ROWS + lane, k, n, row);
-                for (uint32_t i = 0; i < n; i++) o[(size_t)(k + i) * FLOAT_TILE_ROWS] = row[i];
-            }
+    for (uint32_t lane = 0; lane < FLOAT_TILE_ROWS; lane++)
+        for (uint32_t k = 0; k < m->k; k += UNIT_COLS) {
+            uint32_t n = m->k - k < UNIT_COLS ? m->k - k : UNIT_COLS;
+            packed_decode_cols(m, tile * FLOAT_TILE_ROWS + lane, k, n, row);
+            for (uint32_t i = 0; i < n; i++) out[(size_t)(k + i) * FLOAT_TILE_ROWS + lane] = row[i];
         }
+}
+
+/* Chooses how a tile is multiplied: as floats, or as codes with these scales. */
+static void float_args(const Linear *l, uint32_t tile, FArgs *a, DType *t) {
+    const PackedMat *m = l->m;
+    *t = m->plain;
+    a->tile = packed_tile(m, tile);
+    if (m->kind == PACKED_FLOATS) return;
+    float *scratch = aux_floats(l->ex, l->aux->tile);
+    if (!m->odd_codes) head_decode(m, a->tile, scratch, scratch);
+    if (!m->odd_codes && ISA(widen_scales)(m, scratch)) {
+        a->m = m;
+        a->scale = scratch;
+        return;
     }
+    widen_tile(m, tile, scratch);
+    a->tile = (const unsigned char *)scratch;
+    *t = DTYPE_F32;
 }
 
 static void float_tiles(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) {
     const PackedMat *m = l->m;
     uint32_t n0 = tile * FLOAT_TILE_ROWS;
     FArgs a = {.k = m->k, .x_stride = l->x.stride, .out_stride = l->out.stride};
-    DType t = m->plain;
-    if (m->kind == PACKED_EXPAND) {
-        float *scratch = aux_floats(l->ex, l->aux->tile);
-        expand_tile(m, n0, scratch);
-        a.tile = (const unsigned char *)scratch;
-        t = DTYPE_F32;
-    } else {
-        a.tile = packed_tile(m, tile);
-    }
+    DType t;
+    float_args(l, tile, &a, &t);
     a.n_out = m->n - n0 < FLOAT_TILE_ROWS ? (int)(m->n - n0) : FLOAT_TILE_ROWS;
     a.add = l->add ? l->add + n0 : NULL;
     for (uint32_t b = b0; b < b1; b++) {
@@ -319,7 +333,7 @@ static void float_tiles(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1
         act_block(l->x.rows, ACT_BLOCK_ROWS, b, &r0, &r1);
         for (uint32_t r = r0, n; r < r1; r += n) {
             n = r1 - r;
-            FKernel *kernel = ISA(float_kernel)(t, &n);
+            FKernel *kernel = a.m ? ISA(widen_kernel)(m, &n) : ISA(float_kernel)(t, &n);
             a.x = l->x.p + r * l->x.stride;
             a.out = l->out.p + r * l->out.stride + n0;
             kernel(&a);
@@ -332,7 +346,7 @@ enum { L2_ACT_BYTES = 384 << 10 };
 /* All tiles x all row blocks; rows in pieces whose activations stay in the second-level cache. */
 static void linear_part(const Linear *l, int i_thread, int n_threads) {
     const PackedMat *m = l->m;
-    bool codes = m->kind == PACKED_CODES;
+    bool codes = packed_is_int(m);
     uint32_t tile_rows = codes ? TILE_ROWS : FLOAT_TILE_ROWS,
              n_tiles = (m->n + tile_rows - 1) / tile_rows;
     uint32_t n_blocks = act_n_blocks(l->x.rows, codes ? block_rows(&l->acts) : ACT_BLOCK_ROWS);
@@ -371,8 +385,7 @@ void ISA(op_linear)(const HostExec *ex, const Op *op, int i_thread, int n_thread
         l.m = &w->parts[i];
         l.out = (Mat){out.p + n0, out.stride, out.rows, l.m->n};
         l.add = bias ? bias + n0 : NULL;
-        if (l.m->kind == PACKED_CODES)
-            l.acts = acts_for(ex, l.aux, l.m, op, l.x, i_thread, n_threads);
+        if (packed_is_int(l.m)) l.acts = acts_for(ex, l.aux, l.m, op, l.x, i_thread, n_threads);
         linear_part(&l, i_thread, n_threads);
     }
 }
@@ -385,13 +398,14 @@ typedef struct Chosen { /* rows of one expert that are computed together */
 } Chosen;
 
 /* Rows of expert e from (*row, *slot) on, at most a block of them; false when there are none left.
- */
+ * Without routes part e of every row is expert e's. */
 static bool next_chosen(Mat routes, uint32_t k, uint32_t e, uint32_t *row, uint32_t *slot,
                         Chosen *c) {
     c->n = 0;
     for (; *row < routes.rows; (*row)++, *slot = 0)
         for (; *slot < k; (*slot)++) {
-            if ((uint32_t)routes.p[*row * routes.stride + *slot] != e) continue;
+            uint32_t chosen = routes.p ? (uint32_t)routes.p[*row * routes.stride + *slot] : *slot;
+            if (chosen != e) continue;
             if (c->n == ACT_BLOCK_ROWS) return true;
             c->row[c->n] = *row;
             c->slot[c->n++] = *slot;
@@ -423,7 +437,7 @@ static void expert_rows(Linear *l, Mat x, size_t step, const Chosen *c, Mat out,
                         int i_thread, int n_threads) {
     const PackedMat *m = l->m;
     const AuxThread *t = l->aux;
-    bool codes = m->kind == PACKED_CODES;
+    bool codes = packed_is_int(m);
     float *in = aux_floats(l->ex, t->experts), *result = in + (size_t)ACT_BLOCK_ROWS * t->expert_in;
     uint32_t t0, t1, tile_rows = codes ? TILE_ROWS : FLOAT_TILE_ROWS;
     host_share((m->n + tile_rows - 1) / tile_rows, i_thread, n_threads, &t0, &t1);
@@ -450,8 +464,9 @@ static void expert_rows(Linear *l, Mat x, size_t step, const Chosen *c, Mat out,
 void ISA(op_experts)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     const BackWeight *w = ex->weights[op->w[0]];
     const float *bias = op->w[1] == W_NONE ? NULL : ex->weights[op->w[1]]->vector;
-    Mat x = host_mat(ex, op->in[0]), routes = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    Mat x = host_mat(ex, op->in[0]), routes = {.rows = x.rows}, out = host_mat(ex, op->out);
     const OpExperts p = op->p.experts;
+    if (op->in[1] != VAL_NONE) routes = host_mat(ex, op->in[1]);
     size_t step = x.cols == w->k ? 0 : w->k;
     Linear l = {.ex = ex, .aux = aux_thread(ex, i_thread, n_threads)};
     for (uint32_t e = 0; e < p.n_experts; e++) {
@@ -461,22 +476,5 @@ void ISA(op_experts)(const HostExec *ex, const Op *op, int i_thread, int n_threa
         l.add = bias ? bias + (size_t)e * p.n : NULL;
         while (next_chosen(routes, p.k, e, &row, &slot, &c))
             expert_rows(&l, x, step, &c, out, p.n, i_thread, n_threads);
-    }
-}
-
-void ISA(op_embed)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    const BackWeight *w = ex->weights[op->w[0]];
-    Mat out = host_mat(ex, op->out);
-    const StepRow *rows = step_rows(ex->step);
-    uint32_t from, to;
-    host_share(out.rows, i_thread, n_threads, &from, &to);
-    for (uint32_t r = from; r < to; r++) {
-        float *o = out.p + r * out.stride;
-        uint32_t token = rows[r].source;
-        int part = 0;
-        while (part + 1 < w->n_parts && token >= w->parts[part].n) token -= w->parts[part++].n;
-        packed_decode_row(&w->parts[part], token, o);
-        if (op->p.scale != 1.0f)
-            for (uint32_t c = 0; c < out.cols; c++) o[c] *= op->p.scale;
     }
 }

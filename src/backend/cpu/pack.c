@@ -3,11 +3,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/cpu/packed.h"
+#include "backend/cpu/book.h"
 #include "base/fp.h"
 #include "base/mem.h"
 
-/* Rows of one chunk in canonical arrays (wform.h), or as stored (floats). */
+/* Rows of one chunk in canonical arrays (wform.h), or as stored (floats, books). */
 typedef struct Chunk {
     WRows rows;
     unsigned char *plain;
@@ -19,7 +19,7 @@ typedef struct PackJob {
     PackedMat *m;
     uint32_t chunk_rows;
     atomic_uint next; /* first row of the next chunk */
-    atomic_bool failed;
+    atomic_bool failed, odd_codes;
     Err err; /* of the thread that set failed first */
 } PackJob;
 
@@ -36,12 +36,18 @@ static void chunk_deinit(Chunk *c) {
     wsource_scratch_deinit(&c->scratch);
 }
 
+static size_t book_row_bytes(const PackedMat *m) {
+    return (size_t)(m->k / BOOK_COLS) * dtype_info(m->book)->block_bytes;
+}
+
 static bool chunk_init(Chunk *c, const PackedMat *m, uint32_t n) {
     if (m->kind == PACKED_FLOATS)
         return (c->plain = mem_calloc((size_t)n * m->k, dtype_size16(m->plain))) != NULL;
+    if (m->kind == PACKED_BOOK) return (c->plain = mem_calloc(n, book_row_bytes(m))) != NULL;
     size_t groups = (size_t)n * m->n_groups, supers = (size_t)n * m->n_super;
     WRows *r = &c->rows;
     if (!(r->codes = mem_calloc(n, m->k))) return false;
+    supers += supers == 0; /* without a level above, an array is still asked for */
     if (m->sub == WSUB_NONE) {
         r->scale = mem_calloc(groups, sizeof *r->scale);
         r->zero = mem_calloc(groups, sizeof *r->zero);
@@ -104,59 +110,102 @@ static void unit_pack(uint8_t q[8][CODE_VEC], unsigned bits, unsigned char *out)
     }
 }
 
+/* Zero points below the base or above what the bits hold are refused. */
+static bool put_zero(const PackedMat *m, unsigned char *zeros, uint32_t g, uint32_t lane, int z) {
+    uint32_t per = 8 / m->zero_bits;
+    if (z < m->zero_base || z - m->zero_base >= 1 << m->zero_bits) return false;
+    zeros[(size_t)g * m->tile_rows / per + lane / per] |=
+        (unsigned char)((z - m->zero_base) << m->zero_bits * (lane % per));
+    return true;
+}
+
+static void sub_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t lane,
+                       unsigned char *tile) {
+    PackedHead h = packed_head(m);
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        size_t from = at * m->n_groups + g, to = (size_t)g * m->tile_rows + lane;
+        unsigned min = m->offset == WOFFSET_BIAS ? r->sub_min[from] : 0;
+        if (m->sub_bits == 4) {
+            tile[h.sub + to] = (unsigned char)((r->sub[from] & 15u) | (min & 15u) << 4);
+            continue;
+        }
+        tile[h.sub + to] = r->sub[from];
+        if (m->offset == WOFFSET_BIAS) tile[h.sub_min + to] = (unsigned char)min;
+    }
+    for (uint32_t s = 0; s < m->n_super; s++) {
+        size_t from = at * m->n_super + s, to = (size_t)s * m->tile_rows + lane;
+        float_put(tile + h.scale, m->scale_dtype, to, r->d[from]);
+        if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, m->scale_dtype, to, r->dmin[from]);
+    }
+}
+
 /* Scales of one lane. at: the row in the chunk. */
 static bool lane_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t lane,
                         unsigned char *tile) {
+    if (m->sub != WSUB_NONE) {
+        sub_scales(m, r, at, lane, tile);
+        return true;
+    }
     PackedHead h = packed_head(m);
     DType t = m->scale_dtype;
     for (uint32_t g = 0; g < m->n_groups; g++) {
-        size_t from = at * m->n_groups + g, to = (size_t)g * TILE_ROWS + lane;
+        size_t from = at * m->n_groups + g, to = (size_t)g * m->tile_rows + lane;
         if (m->in_stream) {
             unsigned char *p = tile + stream_scale_at(m, g);
             float_put(p, t, lane, r->scale[from]);
             if (m->offset == WOFFSET_BIAS) float_put(p + 32, t, lane, r->bias[from]);
-        } else if (m->sub == WSUB_NONE) {
-            float_put(tile + h.scale, t, to, r->scale[from]);
-            if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, t, to, r->bias[from]);
-            if (m->offset == WOFFSET_ZERO) {
-                int z = r->zero[from];
-                size_t zb = packed_zero_bytes(m);
-                if (z < 0 || z >= 1 << 8 * zb) return false;
-                tile[h.bias + to * zb] = (unsigned char)z;
-                if (zb == 2) tile[h.bias + to * 2 + 1] = (unsigned char)(z >> 8);
-            }
-        } else if (m->sub_bits == 4) {
-            unsigned min = m->offset == WOFFSET_BIAS ? r->sub_min[from] & 15u : 0;
-            tile[h.sub + to] = (unsigned char)((r->sub[from] & 15u) | min << 4);
-        } else {
-            tile[h.sub + to] = r->sub[from];
-            if (m->offset == WOFFSET_BIAS) tile[h.sub_min + to] = r->sub_min[from];
+            continue;
         }
-    }
-    for (uint32_t s = 0; m->sub != WSUB_NONE && s < m->n_super; s++) {
-        float_put(tile + h.scale, t, (size_t)s * TILE_ROWS + lane, r->d[at * m->n_super + s]);
-        if (m->offset == WOFFSET_BIAS)
-            float_put(tile + h.bias, t, (size_t)s * TILE_ROWS + lane, r->dmin[at * m->n_super + s]);
+        float_put(tile + h.scale, t, to, r->scale[from]);
+        if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, t, to, r->bias[from]);
+        if (m->offset == WOFFSET_ZERO && !put_zero(m, tile + h.bias, g, lane, r->zero[from]))
+            return false;
     }
     return true;
 }
 
-static bool pack_codes(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
+/* Infinities and NaN among one-byte floats. */
+static bool has_odd_codes(const PackedMat *m, const uint8_t *codes, size_t n) {
+    unsigned odd = 0;
+    if (m->plain == DTYPE_F8_E4M3)
+        for (size_t i = 0; i < n; i++) odd |= (codes[i] & 0x7f) == 0x7f;
+    if (m->plain == DTYPE_F8_E5M2)
+        for (size_t i = 0; i < n; i++) odd |= (codes[i] & 0x7c) == 0x7c;
+    return odd != 0;
+}
+
+static bool pack_codes(PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
     const PackedMat *m = job->m;
     if (!wsource_rows(job->source, n0, n1, &c->rows, &c->scratch, err)) return false;
+    if (has_odd_codes(m, c->rows.codes, (size_t)(n1 - n0) * m->k))
+        atomic_store(&job->odd_codes, true);
     uint8_t q[8][CODE_VEC];
     for (uint32_t n = n0; n < n1; n += TILE_ROWS) {
-        unsigned char *tile = m->data + m->tile_bytes * (n / TILE_ROWS);
+        unsigned char *tile = m->data + m->tile_bytes * (n / m->tile_rows);
+        size_t half = (size_t)(n % m->tile_rows / TILE_ROWS) * m->bits * CODE_VEC;
         uint32_t n_rows = n1 - n < TILE_ROWS ? n1 - n : TILE_ROWS;
         for (uint32_t u = 0; u < m->n_units; u++) {
             unit_gather(c->rows.codes + (size_t)(n - n0) * m->k, m->k, n_rows, u * UNIT_COLS, q);
-            unit_pack(q, m->bits, tile + packed_unit_at(m, u));
+            unit_pack(q, m->bits, tile + packed_unit_at(m, u) + half);
         }
-        for (uint32_t lane = 0; lane < n_rows; lane++)
-            if (!lane_scales(m, &c->rows, n - n0 + lane, lane, tile))
+        for (uint32_t row = n; row < n + n_rows; row++)
+            if (!lane_scales(m, &c->rows, row - n0, row % m->tile_rows, tile))
                 return err_set(err, ERR_UNSUPPORTED,
                                "%s: a zero point of row %u is outside the range of %u-bit codes",
-                               job->source->name, n + lane, m->bits);
+                               job->source->name, row, m->bits);
+    }
+    return true;
+}
+
+static bool pack_book(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
+    const PackedMat *m = job->m;
+    const size_t block = dtype_info(m->book)->block_bytes;
+    if (!wsource_plain(job->source, n0, n1, c->plain, &c->scratch, err)) return false;
+    const unsigned char *from = c->plain;
+    for (uint32_t n = n0; n < n1; n++) {
+        unsigned char *to = m->data + m->tile_bytes * (n / TILE_ROWS);
+        for (uint32_t k = 0; k < m->k; k += BOOK_COLS, from += block, to += TILE_ROWS * block)
+            book_put(m->book, from, n % TILE_ROWS, to);
     }
     return true;
 }
@@ -196,6 +245,7 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
         if (n0 >= m->n) break;
         uint32_t n1 = m->n - n0 < job->chunk_rows ? m->n : n0 + job->chunk_rows;
         ok = m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err)
+             : m->kind == PACKED_BOOK ? pack_book(job, &c, n0, n1, &err)
                                       : pack_codes(job, &c, n0, n1, &err);
     }
     if (!ok && !atomic_exchange(&job->failed, true)) job->err = err;
@@ -211,6 +261,11 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
         if (!(m->perm = mem_alloc((size_t)m->k * sizeof *perm))) return err_nomem(err, s->name);
         memcpy(m->perm, perm, (size_t)m->k * sizeof *perm);
     }
+    if (m->sub == WSUB_NESTED) {
+        if (!(m->nested = mem_alloc(PACKED_NESTED * sizeof *m->nested)))
+            return err_nomem(err, s->name);
+        memcpy(m->nested, s->form->nested, PACKED_NESTED * sizeof *m->nested);
+    }
     if (!(m->data = mem_alloc_pages(m->n_bytes))) return err_nomem(err, s->name);
     uint32_t share = m->n / (uint32_t)pool_n_threads(pool) / 2,
              rows = m->k ? CHUNK_ELEMENTS / m->k : 0;
@@ -219,6 +274,7 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
     PackJob job = {.source = s, .m = m};
     job.chunk_rows = (rows + FLOAT_TILE_ROWS) / FLOAT_TILE_ROWS * FLOAT_TILE_ROWS;
     pool_run(pool, pack_thread, &job);
+    m->odd_codes = atomic_load(&job.odd_codes);
     if (!atomic_load(&job.failed)) return true;
     if (err) *err = job.err;
     return false;
@@ -227,8 +283,8 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
 static bool vector_load(const WeightSource *parts, int n_parts, BackWeight *w, Err *err) {
     size_t n = 0;
     for (int i = 0; i < n_parts; i++) n += (size_t)parts[i].n * parts[i].k;
-    /* Kernels read whole vectors of 16. */
-    if (!(w->vector = mem_calloc(n + 16, sizeof(float)))) return err_nomem(err, parts[0].name);
+    if (!(w->vector = mem_calloc(n + PACKED_VECTOR_SPARE, sizeof(float))))
+        return err_nomem(err, parts[0].name);
     w->n = 1;
     w->k = (uint32_t)n;
     WeightScratch sc = {0};

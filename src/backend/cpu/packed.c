@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/book.h"
 #include "base/fp.h"
 #include "base/mem.h"
 
@@ -16,12 +17,12 @@ static bool rides_in_stream(const WForm *f) {
 
 PackedHead packed_head(const PackedMat *m) {
     PackedHead h = {0};
-    size_t es = dtype_size16(m->scale_dtype), per_group = (size_t)m->n_groups * TILE_ROWS;
-    size_t scales = m->sub == WSUB_NONE ? per_group : (size_t)m->n_super * TILE_ROWS;
+    size_t es = dtype_size16(m->scale_dtype), per_group = (size_t)m->n_groups * m->tile_rows;
+    size_t scales = m->sub == WSUB_NONE ? per_group : (size_t)m->n_super * m->tile_rows;
     size_t at = scales * es;
     h.bias = at;
     if (m->offset == WOFFSET_BIAS) at += scales * es;
-    if (m->offset == WOFFSET_ZERO) at += per_group * packed_zero_bytes(m);
+    if (m->offset == WOFFSET_ZERO) at += per_group * m->zero_bits / 8;
     h.sub = at;
     if (m->sub != WSUB_NONE) at += per_group;
     h.sub_min = at;
@@ -33,35 +34,57 @@ PackedHead packed_head(const PackedMat *m) {
 static void shape_floats(PackedMat *m, DType plain) {
     m->kind = PACKED_FLOATS;
     m->plain = plain;
-    m->n_tiles = (m->n + FLOAT_TILE_ROWS - 1) / FLOAT_TILE_ROWS;
+    m->tile_rows = FLOAT_TILE_ROWS;
     m->tile_bytes = (size_t)m->k * FLOAT_TILE_ROWS * dtype_size16(plain);
 }
 
-static void shape_codes(PackedMat *m, const WForm *f) {
-    m->kind = f->kind == WFORM_FLOAT8 || f->kind == WFORM_LUT ? PACKED_EXPAND : PACKED_CODES;
-    /* Code books come out expanded to a byte each. */
-    m->bits = f->kind == WFORM_CODEBOOK || f->kind == WFORM_FLOAT8 ? 8 : f->bits;
-    m->n_tiles = (m->n + TILE_ROWS - 1) / TILE_ROWS;
+/* Codes stay blocks; what the kernels see is 8-bit codes with scales at the head. */
+static void shape_book(PackedMat *m, const WeightSource *s) {
+    m->kind = PACKED_BOOK;
+    m->book = s->m.part[QPART_WEIGHT].dtype;
+    m->bits = 8;
+    m->zero = BOOK_ZERO;
+    m->tile_bytes = (size_t)(m->k / BOOK_COLS) * TILE_ROWS * dtype_info(m->book)->block_bytes;
+}
+
+static void shape_scales(PackedMat *m, const WForm *f) {
     m->n_units = (m->k + UNIT_COLS - 1) / UNIT_COLS;
     m->group = (uint32_t)(f->group < f->k ? f->group : f->k);
     m->n_groups = (uint32_t)f->n_groups;
     m->units_per_group = m->n_groups == 1 ? m->n_units : m->group / UNIT_COLS;
     m->offset = f->offset;
     m->zero = f->zero;
+    m->zero_base = f->zero_base;
+    m->zero_bits = f->bits <= 2 ? 2 : f->bits <= 4 ? 4 : 8;
     m->scale_dtype = f->scale_dtype;
     m->sub = f->sub;
     m->sub_bits = f->sub_bits;
     m->super = (uint32_t)(f->super < f->k ? f->super : f->k);
     m->n_super = (uint32_t)f->n_super;
     m->unit = f->unit;
+    m->nested_offset = f->nested_offset;
+}
+
+static void shape_codes(PackedMat *m, const WeightSource *s) {
+    const WForm *f = s->form;
+    bool widen = f->kind == WFORM_FLOAT8 || f->kind == WFORM_LUT;
+    m->kind = widen ? PACKED_WIDEN : PACKED_CODES;
+    m->tile_rows = widen ? FLOAT_TILE_ROWS : TILE_ROWS;
+    m->bits = f->kind == WFORM_FLOAT8 ? 8 : f->bits;
+    shape_scales(m, f);
+    if (f->kind == WFORM_CODEBOOK) {
+        shape_book(m, s);
+        return;
+    }
     m->in_stream = rides_in_stream(f);
+    m->plain = f->plain;
     if (f->has_table) {
         m->has_table = true;
         m->zero = 128;
         for (int i = 0; i < 16; i++) m->table[i] = (uint8_t)(f->table[i] + 128);
     }
-    memcpy(m->values, f->values, sizeof m->values);
-    size_t units = (size_t)m->n_units * m->bits * CODE_VEC;
+    if (f->kind == WFORM_LUT) memcpy(m->values, f->values, sizeof m->values);
+    size_t units = (size_t)m->n_units * m->bits * CODE_VEC * (m->tile_rows / TILE_ROWS);
     if (m->in_stream) {
         uint32_t n = stream_groups(m);
         m->tile_bytes = (size_t)((m->n_groups + n - 1) / n) * CODE_VEC + units;
@@ -77,19 +100,27 @@ void packed_shape(const WeightSource *s, PackedMat *m) {
     if (f->kind == WFORM_PLAIN) {
         shape_floats(m, f->plain == DTYPE_F16 || f->plain == DTYPE_BF16 ? f->plain : DTYPE_F32);
     } else {
-        shape_codes(m, f);
+        shape_codes(m, s);
     }
+    m->n_tiles = (m->n + m->tile_rows - 1) / m->tile_rows;
     m->n_bytes = m->tile_bytes * m->n_tiles;
 }
 
-uint64_t packed_weight_bytes(WeightKind kind, const WeightSource *parts, int n_parts) {
-    uint64_t sum = 0;
-    for (int i = 0; i < n_parts; i++) {
-        PackedMat m;
-        packed_shape(&parts[i], &m);
-        sum += kind == WEIGHT_VECTOR ? (uint64_t)m.n * m.k * sizeof(float) : m.n_bytes;
-    }
+static uint64_t mat_bytes(const WeightSource *s) {
+    PackedMat m;
+    packed_shape(s, &m);
+    uint64_t sum = sizeof m + mem_pages_bytes(m.n_bytes);
+    if (m.kind != PACKED_FLOATS && s->form->perm) sum += (uint64_t)m.k * sizeof *m.perm;
+    if (m.sub == WSUB_NESTED) sum += PACKED_NESTED * sizeof *m.nested;
     return sum;
+}
+
+uint64_t packed_weight_bytes(WeightKind kind, const WeightSource *parts, int n_parts) {
+    uint64_t sum = sizeof(BackWeight);
+    for (int i = 0; i < n_parts; i++)
+        sum += kind == WEIGHT_VECTOR ? (uint64_t)parts[i].n * parts[i].k * sizeof(float)
+                                     : mat_bytes(&parts[i]);
+    return kind == WEIGHT_VECTOR ? sum + PACKED_VECTOR_SPARE * sizeof(float) : sum;
 }
 
 static float float_at(const unsigned char *p, DType t, size_t i) {
@@ -126,19 +157,20 @@ static GroupScale scale_in_head(const PackedMat *m, const unsigned char *tile, u
                                 uint32_t g) {
     PackedHead h = packed_head(m);
     GroupScale r = {0, 0, m->zero};
-    size_t at = (size_t)g * TILE_ROWS + lane;
+    size_t at = (size_t)g * m->tile_rows + lane;
     if (m->sub == WSUB_NONE) {
         r.scale = float_at(tile + h.scale, m->scale_dtype, at);
         if (m->offset == WOFFSET_BIAS) r.bias = float_at(tile + h.bias, m->scale_dtype, at);
-        if (m->offset == WOFFSET_ZERO) {
-            r.zero = tile[h.bias + at * packed_zero_bytes(m)];
-            if (packed_zero_bytes(m) == 2) r.zero |= tile[h.bias + at * 2 + 1] << 8;
-        }
+        if (m->offset == WOFFSET_ZERO) r.zero = packed_zero_at(m, tile + h.bias, g, lane);
         return r;
     }
-    size_t s = m->n_super ? (size_t)((uint64_t)g * m->group / m->super) * TILE_ROWS + lane : 0;
+    size_t s = m->n_super ? (size_t)((uint64_t)g * m->group / m->super) * m->tile_rows + lane : 0;
     uint8_t sub = tile[h.sub + at], low = m->sub_bits == 4 ? sub & 15 : sub;
     float d = m->n_super ? float_at(tile + h.scale, m->scale_dtype, s) : 1.0f;
+    if (m->sub == WSUB_NESTED) {
+        r.scale = m->nested[sub] * d + m->nested_offset;
+        return r;
+    }
     r.scale = d * (float)((double)m->unit * wform_widen(m->sub, low));
     if (m->offset == WOFFSET_BIAS) {
         uint8_t min = m->sub_bits == 4 ? sub >> 4 : tile[h.sub_min + at];
@@ -156,16 +188,23 @@ static GroupScale scale_of(const PackedMat *m, const unsigned char *tile, uint32
     return r;
 }
 
+static float float_value(const PackedMat *m, unsigned code) {
+    return m->plain == DTYPE_F8_E4M3   ? fp_e4m3_to_f32((uint8_t)code)
+           : m->plain == DTYPE_F8_E5M2 ? fp_e5m2_to_f32((uint8_t)code)
+                                       : m->values[code];
+}
+
 void packed_decode_cols(const PackedMat *m, uint32_t row, uint32_t k0, uint32_t n, float *out) {
-    const unsigned char *tile = packed_tile(m, row / TILE_ROWS);
-    uint32_t lane = row % TILE_ROWS;
+    const unsigned char *tile = packed_tile(m, row / m->tile_rows);
+    uint32_t lane = row % m->tile_rows;
+    size_t half = (size_t)(lane / TILE_ROWS) * m->bits * CODE_VEC;
     GroupScale s = {0};
     for (uint32_t k = k0; k < k0 + n; k++) {
         if (k == k0 || k % m->group == 0) s = scale_of(m, tile, lane, k / m->group);
-        unsigned code =
-            code_at(tile + packed_unit_at(m, k / UNIT_COLS), m->bits, lane, k % UNIT_COLS);
-        if (m->kind == PACKED_EXPAND) {
-            out[k - k0] = s.scale * m->values[code];
+        unsigned code = code_at(tile + packed_unit_at(m, k / UNIT_COLS) + half, m->bits,
+                                lane % TILE_ROWS, k % UNIT_COLS);
+        if (m->kind == PACKED_WIDEN) {
+            out[k - k0] = s.scale * float_value(m, code);
         } else {
             int value = m->has_table ? m->table[code] : (int)code;
             out[k - k0] = m->offset == WOFFSET_BIAS ? fmaf(s.scale, (float)value, s.bias)
@@ -181,6 +220,16 @@ void packed_decode_row(const PackedMat *m, uint32_t row, float *out) {
             out[k] = float_at(tile, m->plain, (size_t)k * FLOAT_TILE_ROWS + row % FLOAT_TILE_ROWS);
         return;
     }
+    if (m->kind == PACKED_BOOK) {
+        const size_t block = (size_t)TILE_ROWS * dtype_info(m->book)->block_bytes;
+        const unsigned char *p = packed_tile(m, row / TILE_ROWS);
+        uint8_t one[256];
+        for (uint32_t k = 0; k < m->k; k += BOOK_COLS, p += block) {
+            book_get(m->book, p, row % TILE_ROWS, one);
+            decode_block(m->book, one, out + k);
+        }
+        return;
+    }
     float part[UNIT_COLS];
     for (uint32_t k = 0; k < m->k; k += UNIT_COLS) {
         uint32_t n = m->k - k < UNIT_COLS ? m->k - k : UNIT_COLS;
@@ -193,6 +242,7 @@ void packed_weight_free(BackWeight *w) {
     if (!w) return;
     for (int i = 0; w->parts && i < w->n_parts; i++) {
         mem_free(w->parts[i].perm);
+        mem_free(w->parts[i].nested);
         mem_free_pages(w->parts[i].data, w->parts[i].n_bytes);
     }
     mem_free(w->parts);

@@ -30,8 +30,10 @@ QKernel *qhead_kernel_avx512(const PackedMat *m, uint32_t *n_rows);
 QKernel *qhead_kernel_avx2(const PackedMat *m, uint32_t *n_rows);
 QKernel *qhead_kernel_portable(const PackedMat *m, uint32_t *n_rows);
 
-typedef struct FArgs { /* plain floats: a tile of 32 outputs times a few rows of f32 activations */
+typedef struct FArgs { /* floats: a tile of 32 outputs times a few rows of f32 activations */
     const unsigned char *tile;
+    const PackedMat *m; /* codes that are widened: their matrix; else NULL */
+    const float *scale; /* of those, [groups][32], as widen_scales left them */
     const float *x;
     size_t x_stride;
     uint32_t k;
@@ -45,5 +47,13 @@ typedef void FKernel(const FArgs *a);
 FKernel *float_kernel_avx512(DType t, uint32_t *n_rows);
 FKernel *float_kernel_avx2(DType t, uint32_t *n_rows);
 FKernel *float_kernel_portable(DType t, uint32_t *n_rows);
+
+/* Float codes. Scales of a tile are made ready for the kernels; false when one is too large for
+ * them (widen.inc.c), and the tile has to be widened code by code. */
+typedef bool WidenScales(const PackedMat *m, float *scale);
+WidenScales widen_scales_avx512, widen_scales_avx2, widen_scales_portable;
+FKernel *widen_kernel_avx512(const PackedMat *m, uint32_t *n_rows);
+FKernel *widen_kernel_avx2(const PackedMat *m, uint32_t *n_rows);
+FKernel *widen_kernel_portable(const PackedMat *m, uint32_t *n_rows);
 
 #endif

@@ -16,7 +16,7 @@
 #define EACH_ROWS(M, ...) M(1, __VA_ARGS__) M(2, __VA_ARGS__)
 #endif
 #define DEFINE(R, bits, name, offset)                                                              \
-    Q_KERNEL(stream_##bits##_##name##_##R, R, bits, offset, false, false)
+    Q_KERNEL(stream_##bits##_##name##_##R, R, bits, offset, false, Q_CODES)
 #define ENTRY(R, bits, name, offset) stream_##bits##_##name##_##R,
 
 EACH_ROWS(DEFINE, 4, const, WOFFSET_CONST)

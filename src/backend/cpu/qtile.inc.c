@@ -10,6 +10,8 @@
 #include "base/fp.h"
 
 enum { Q_AHEAD = 4096 };
+/* Codes are multiplied as they are, looked up in the matrix's table, or are bytes below 128. */
+enum { Q_CODES, Q_TABLE, Q_SEVEN };
 #define Q_ROWS(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
 
 /* Codes of columns 4q..4q+3 of a unit. */
@@ -69,9 +71,11 @@ INLINE float corr_float(const void *corr, uint32_t i) { return ((const float *)c
     }
 
 INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int bits,
-                         const int offset, const bool head, const bool table) {
+                         const int offset, const bool head, const int values_are) {
     const PackedMat *m = a->m;
-    const int dot_bits = table ? 8 : bits;
+    const bool table = values_are == Q_TABLE;
+    const int dot_bits = table ? 8 : values_are == Q_SEVEN ? 7 : bits;
+    /* An expanded code book has its scales elsewhere. */
     const uint8_t *p = a->tile + (head ? m->head_bytes : 0) + lane0 * 4, *meta = a->tile;
     const float *head_scale = a->scale + lane0, *head_bias = a->bias + lane0, *xs = a->x_scale;
     const int8_t *x = a->x;
@@ -136,10 +140,10 @@ INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int
 }
 
 INLINE void q_tile(const QArgs *a, const int R, const int bits, const int offset, const bool head,
-                   const bool table) {
+                   const int values_are) {
     for (int lane0 = 0; lane0 < TILE_ROWS; lane0 += Q_LANES)
-        q_tile_lanes(a, lane0, R, bits, offset, head, table);
+        q_tile_lanes(a, lane0, R, bits, offset, head, values_are);
 }
 
-#define Q_KERNEL(name, R, bits, offset, head, table)                                               \
-    static void name(const QArgs *a) { q_tile(a, R, bits, offset, head, table); }
+#define Q_KERNEL(name, R, bits, offset, head, values_are)                                          \
+    static void name(const QArgs *a) { q_tile(a, R, bits, offset, head, values_are); }

@@ -91,12 +91,23 @@ INLINE vm vi_eq(vi x, vi y) {
 }
 #define vi_shl(x, n) ((vi){_mm256_slli_epi32((x).a, n), _mm256_slli_epi32((x).b, n)})
 #define vi_shr(x, n) ((vi){_mm256_srli_epi32((x).a, n), _mm256_srli_epi32((x).b, n)})
+#define vi_sar(x, n) ((vi){_mm256_srai_epi32((x).a, n), _mm256_srai_epi32((x).b, n)})
 INLINE vi vf_to_vi(vf x) {
     return (vi){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
 } /* nearest even */
 INLINE vf vi_to_vf(vi x) { return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 INLINE vf vi_as_vf(vi x) { return (vf){_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)}; }
 INLINE vi vf_as_vi(vf x) { return (vi){_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)}; }
+INLINE vi vi_load(const void *p) {
+    return (vi){_mm256_loadu_si256((const __m256i *)p), _mm256_loadu_si256((const __m256i *)p + 1)};
+}
+typedef vf VfTable; /* 16 floats, looked up by the low four bits of each lane */
+INLINE VfTable vf_table(const float *p) { return vf_load(p); }
+INLINE __m256 lookup8(VfTable t, __m256i i) {
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(t.a, i), _mm256_permutevar8x32_ps(t.b, i),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
+}
+INLINE vf vf_lookup(VfTable t, vi i) { return (vf){lookup8(t, i.a), lookup8(t, i.b)}; }
 INLINE vi vi_load_u8(const uint8_t *p) {
     return (vi){_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)),
                 _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 8)))};
@@ -176,6 +187,26 @@ INLINE qi qi_dot(qi acc, qb codes, const int8_t *x, int bits) {
         acc, _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(255)), even));
     return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_srli_epi16(codes, 8), odd));
 }
+INLINE qi qi_load_u8(const uint8_t *p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+INLINE qi qi_or(qi a, qi b) { return _mm256_or_si256(a, b); }
+#define qi_shl(a, n) _mm256_slli_epi32(a, n)
+INLINE qb qi_as_qb(qi a) { return a; }
+INLINE qb qb_dup(qi a) {
+    const __m128i to = _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c);
+    return _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(to));
+}
+INLINE qb qb_mirror(qb a, qb sign, int half) {
+    const __m256i bit = _mm256_set1_epi32(half ? (int32_t)0x80402010 : 0x08040201);
+    __m256i on = _mm256_cmpeq_epi8(_mm256_and_si256(sign, bit), bit);
+    return _mm256_blendv_epi8(a, _mm256_sub_epi8(_mm256_set1_epi8(-128), a), on);
+}
+INLINE qb qb_loadu(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+INLINE void qb_store(uint8_t *p, qb a) { _mm256_store_si256((__m256i *)p, a); }
+INLINE qb qb_add(qb a, qb b) { return _mm256_add_epi8(a, b); }
+INLINE qb qb_subs(qb a, qb b) { return _mm256_subs_epu8(a, b); }
+INLINE qb qb_min(qb a, qb b) { return _mm256_min_epu8(a, b); }
 INLINE qf qi_to_qf(qi a) { return _mm256_cvtepi32_ps(a); }
 INLINE qf qf_zero(void) { return _mm256_setzero_ps(); }
 INLINE qf qf_set1(float x) { return _mm256_set1_ps(x); }

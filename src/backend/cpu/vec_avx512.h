@@ -46,10 +46,15 @@ INLINE void vi_store(int32_t *p, vi v) { _mm512_storeu_si512((void *)p, v); }
 INLINE vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 #define vi_shl(a, n) _mm512_slli_epi32(a, n)
 #define vi_shr(a, n) _mm512_srli_epi32(a, n)
+#define vi_sar(a, n) _mm512_srai_epi32(a, n)
 INLINE vi vf_to_vi(vf a) { return _mm512_cvtps_epi32(a); } /* nearest even */
 INLINE vf vi_to_vf(vi a) { return _mm512_cvtepi32_ps(a); }
 INLINE vf vi_as_vf(vi a) { return _mm512_castsi512_ps(a); }
 INLINE vi vf_as_vi(vf a) { return _mm512_castps_si512(a); }
+INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+typedef __m512 VfTable; /* 16 floats, looked up by the low four bits of each lane */
+INLINE VfTable vf_table(const float *p) { return _mm512_loadu_ps(p); }
+INLINE vf vf_lookup(VfTable t, vi i) { return _mm512_permutexvar_ps(i, t); }
 INLINE vi vi_load_u8(const uint8_t *p) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
@@ -112,6 +117,25 @@ INLINE qi qi_dot(qi acc, qb codes, const int8_t *x, int bits) {
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(codes), "m"(*(const FourBytes *)x));
     return acc;
 }
+/* Code books. Lanes are 32 bits; qb_dup: a lane's low byte to its four bytes; qb_mirror: 128 - a
+ * where bit 4 * half + i of the sign (in all four bytes) is set, i the byte in the lane. */
+INLINE qi qi_load_u8(const uint8_t *p) { return vi_load_u8(p); }
+INLINE qi qi_or(qi a, qi b) { return _mm512_or_si512(a, b); }
+#define qi_shl(a, n) _mm512_slli_epi32(a, n)
+INLINE qb qi_as_qb(qi a) { return a; }
+INLINE qb qb_dup(qi a) {
+    return _mm512_shuffle_epi8(
+        a, _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c)));
+}
+INLINE qb qb_mirror(qb a, qb sign, int half) {
+    const __m512i bit = _mm512_set1_epi32(half ? (int32_t)0x80402010 : 0x08040201);
+    return _mm512_mask_sub_epi8(a, _mm512_test_epi8_mask(sign, bit), _mm512_set1_epi8(-128), a);
+}
+INLINE qb qb_loadu(const uint8_t *p) { return _mm512_loadu_si512((const void *)p); }
+INLINE void qb_store(uint8_t *p, qb a) { _mm512_store_si512((void *)p, a); }
+INLINE qb qb_add(qb a, qb b) { return _mm512_add_epi8(a, b); }
+INLINE qb qb_subs(qb a, qb b) { return _mm512_subs_epu8(a, b); } /* 0 at least */
+INLINE qb qb_min(qb a, qb b) { return _mm512_min_epu8(a, b); }
 INLINE qf qi_to_qf(qi a) { return _mm512_cvtepi32_ps(a); }
 INLINE qf qf_zero(void) { return _mm512_setzero_ps(); }
 INLINE qf qf_set1(float x) { return _mm512_set1_ps(x); }

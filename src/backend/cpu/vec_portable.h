@@ -63,6 +63,8 @@ INLINE void vi_store(int32_t *p, vi v) { LANES p[i] = v.v[i]; }
 VEC_OP(vm, vi_eq, (vi a, vi b), a.v[i] == b.v[i])
 VEC_OP(vi, vi_shl, (vi a, int n), (int32_t)((uint32_t)a.v[i] << n))
 VEC_OP(vi, vi_shr, (vi a, int n), (int32_t)((uint32_t)a.v[i] >> n))
+VEC_OP(vi, vi_sar, (vi a, int n),
+       (int32_t)((uint32_t)a.v[i] >> n | (a.v[i] < 0 ? ~(UINT32_MAX >> n) : 0)))
 /* Out of range and NaN give INT32_MIN, as the instruction does. */
 INLINE int32_t lane_to_int(float x) {
     return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)lrintf(x) : INT32_MIN;
@@ -71,6 +73,14 @@ VEC_OP(vi, vf_to_vi, (vf a), lane_to_int(a.v[i]))
 VEC_OP(vf, vi_to_vf, (vi a), (float)a.v[i])
 VEC_OP(vf, vi_as_vf, (vi a), fp_from_bits((uint32_t)a.v[i]))
 VEC_OP(vi, vf_as_vi, (vf a), (int32_t)fp_bits(a.v[i]))
+INLINE vi vi_load(const void *p) {
+    vi r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
+typedef vf VfTable; /* 16 floats, looked up by the low four bits of each lane */
+INLINE VfTable vf_table(const float *p) { return vf_load(p); }
+VEC_OP(vf, vf_lookup, (VfTable t, vi x), t.v[x.v[i] & 15])
 VEC_OP(vi, vi_load_u8, (const uint8_t *p), p[i])
 VEC_OP(vi, vi_load_i8, (const int8_t *p), p[i])
 INLINE void vi_store_i8(int8_t *p, vi v) { LANES p[i] = (int8_t)v.v[i]; }
@@ -135,6 +145,29 @@ INLINE qi qi_dot(qi acc, qb codes, const int8_t *x, int bits) {
     }
     return acc;
 }
+INLINE qi qi_load_u8(const uint8_t *p) { return vi_load_u8(p); }
+INLINE qi qi_or(qi a, qi b) {
+    LANES a.v[i] |= b.v[i];
+    return a;
+}
+INLINE qi qi_shl(qi a, int n) { return vi_shl(a, n); }
+INLINE qb qi_as_qb(qi a) {
+    qb r;
+    BYTES r.v[i] = (uint8_t)((uint32_t)a.v[i / 4] >> 8 * (i % 4));
+    return r;
+}
+INLINE qb qb_dup(qi a) {
+    qb r;
+    BYTES r.v[i] = (uint8_t)a.v[i / 4];
+    return r;
+}
+QB_OP(qb_mirror, (qb a, qb sign, int half),
+      sign.v[i] >> (4 * half + i % 4) & 1 ? (uint8_t)(128 - a.v[i]) : a.v[i])
+INLINE qb qb_loadu(const uint8_t *p) { return qb_load(p); }
+INLINE void qb_store(uint8_t *p, qb a) { memcpy(p, a.v, 64); }
+QB_OP(qb_add, (qb a, qb b), (uint8_t)(a.v[i] + b.v[i]))
+QB_OP(qb_subs, (qb a, qb b), a.v[i] > b.v[i] ? (uint8_t)(a.v[i] - b.v[i]) : 0)
+QB_OP(qb_min, (qb a, qb b), a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 INLINE qf qi_to_qf(qi a) { return vi_to_vf(a); }
 INLINE qf qf_zero(void) { return vf_zero(); }
 INLINE qf qf_set1(float x) { return vf_set1(x); }

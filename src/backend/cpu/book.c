@@ -1,0 +1,53 @@
+#include "backend/cpu/book.h"
+
+#include <string.h>
+
+/* Element i of a field lies at from + i / run * jump + i % run * width in the file's block. */
+typedef struct BookField {
+    uint8_t from, to, width, count, run, jump;
+} BookField;
+
+enum { MAX_FIELDS = 5 };
+static const struct {
+    DType type;
+    BookField fields[MAX_FIELDS];
+} BOOKS[] = {
+    /* d, indices, sign words | d, low and high halves of the words, scales | ... */
+    {DTYPE_IQ2_XXS, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 4, 8}, {6, 34, 4, 8, 1, 8}}},
+    {DTYPE_IQ2_XS,
+     {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 1, 2}, {3, 34, 1, 32, 1, 2}, {66, 66, 1, 8, 8, 0}}},
+    {DTYPE_IQ2_S, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 80, 80, 0}}},
+    {DTYPE_IQ3_XXS, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 64, 64, 0}, {66, 66, 4, 8, 8, 0}}},
+    {DTYPE_IQ3_S, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 108, 108, 0}}},
+    {DTYPE_IQ1_S, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 32, 0}, {34, 34, 2, 8, 8, 0}}},
+    {DTYPE_IQ1_M, {{0, 0, 1, 48, 48, 0}, {48, 48, 2, 4, 4, 0}}},
+    {DTYPE_TQ1_0, {{0, 0, 4, 13, 13, 0}, {52, 52, 2, 1, 1, 0}}},
+};
+
+static const BookField *fields_of(DType t) {
+    for (size_t i = 0; i < sizeof BOOKS / sizeof *BOOKS; i++)
+        if (BOOKS[i].type == t) return BOOKS[i].fields;
+    return NULL;
+}
+
+bool book_is(DType t) { return fields_of(t) != NULL; }
+
+static size_t in_file(const BookField *f, unsigned i) {
+    return f->from + (size_t)(i / f->run) * f->jump + (size_t)(i % f->run) * f->width;
+}
+
+static size_t in_tile(const BookField *f, unsigned i, uint32_t lane) {
+    return (size_t)TILE_ROWS * f->to + ((size_t)i * TILE_ROWS + lane) * f->width;
+}
+
+void book_put(DType t, const uint8_t *block, uint32_t lane, unsigned char *tile_block) {
+    for (const BookField *f = fields_of(t), *end = f + MAX_FIELDS; f < end && f->count; f++)
+        for (unsigned i = 0; i < f->count; i++)
+            memcpy(tile_block + in_tile(f, i, lane), block + in_file(f, i), f->width);
+}
+
+void book_get(DType t, const unsigned char *tile_block, uint32_t lane, uint8_t *block) {
+    for (const BookField *f = fields_of(t), *end = f + MAX_FIELDS; f < end && f->count; f++)
+        for (unsigned i = 0; i < f->count; i++)
+            memcpy(block + in_file(f, i), tile_block + in_tile(f, i, lane), f->width);
+}

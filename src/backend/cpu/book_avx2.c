@@ -1,0 +1,4 @@
+#if defined(__x86_64__)
+#include "backend/cpu/vec_avx2.h"
+#include "backend/cpu/book.inc.c"
+#endif

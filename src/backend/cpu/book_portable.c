@@ -1,0 +1,2 @@
+#include "backend/cpu/vec_portable.h"
+#include "backend/cpu/book.inc.c"

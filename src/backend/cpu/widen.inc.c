@@ -1,0 +1,124 @@
+/* Float codes (fp8, nf4): a tile of 32 outputs times a few rows of f32 activations, codes widened in
+ * registers. The weight is rounded once, scale * value, as a decoder does it; then one multiply-add
+ * chain per output in the order of k, for one row as for many (float_tile.inc.c, whose rows these
+ * are).
+ *
+ * One-byte floats: sign, exponent and fraction are moved to where f32 has them, which divides the
+ * value by a power of two that the scale makes up for: 2^120 for E4M3 (biases 7 and 127), 2^112 for
+ * E5M2. Both steps are exact. A scale too large to take that factor is left to the slow way, and so
+ * are infinities and NaN (odd_codes). */
+#include "backend/cpu/qkern.h"
+
+#define WIDEN_E4M3 0x1p120f
+#define WIDEN_E5M2 0x1p112f
+
+INLINE vf w_value(vi codes, const int i, const bool e5m2) {
+    vi v = vi_sar(vi_shl(codes, 24 - 8 * i), e5m2 ? 3 : 4);
+    return vi_as_vf(vi_and(v, vi_set1(e5m2 ? (int32_t)0x8fe00000 : (int32_t)0x87f00000)));
+}
+
+enum { W_E4M3, W_E5M2, W_FOUR };
+
+/* Column 4q + i of the unit, 16 outputs, from the vector(s) of codes loaded for q. */
+INLINE vf w_weight(vi codes, const int q, const int i, const int type, VfTable values) {
+    if (type == W_FOUR) return vf_lookup(values, vi_shr(codes, 8 * i + 4 * (q % 2)));
+    return w_value(codes, i, type == W_E5M2);
+}
+
+#define W_STEP(r)                                                                                  \
+    if (r < R) {                                                                                   \
+        vf v = vf_set1(x##r);                                                                      \
+        a##r = vf_fma(wa, v, a##r);                                                                \
+        b##r = vf_fma(wb, v, b##r);                                                                \
+    }
+#define W_COL(q, i)                                                                                \
+    {                                                                                              \
+        vf wa = vf_mul(w_weight(ca, q, i, type, values), sa);                                      \
+        vf wb = vf_mul(w_weight(cb, q, i, type, values), sb);                                      \
+        F_ROWS(W_STEP)                                                                             \
+        k++;                                                                                       \
+    }
+#define W_COLS(q)                                                                                  \
+    {                                                                                              \
+        const size_t at = (type == W_FOUR ? q / 2 : q) * CODE_VEC;                                 \
+        vi ca = vi_load(w + at), cb = vi_load(w + half + at);                                      \
+        W_COL(q, 0) W_COL(q, 1) W_COL(q, 2) W_COL(q, 3)                                            \
+    }
+#define W_SCALES                                                                                   \
+    {                                                                                              \
+        sa = vf_load(scale);                                                                       \
+        sb = vf_load(scale + 16);                                                                  \
+        scale += FLOAT_TILE_ROWS;                                                                  \
+    }
+
+/* The last columns where k is not whole units: rows with zeros behind them, as their codes have. */
+static void widen_tail(const FArgs *args, const int R, float *tail) {
+    const uint32_t from = args->k / UNIT_COLS * UNIT_COLS;
+    for (int r = 0; r < R; r++)
+        for (uint32_t c = 0; c < UNIT_COLS; c++)
+            tail[r * UNIT_COLS + (int)c] =
+                from + c < args->k ? args->x[(size_t)r * args->x_stride + from + c] : 0;
+}
+
+INLINE void widen_tile_rows(const FArgs *args, const int R, const int type) {
+    const PackedMat *m = args->m;
+    size_t s = args->x_stride, k = 0;
+    const float *x = args->x, *scale = args->scale;
+    const size_t half = (size_t)(type == W_FOUR ? 4 : 8) * CODE_VEC;
+    const unsigned char *w = args->tile + m->head_bytes;
+    const VfTable values = vf_table(m->values);
+    const uint32_t upg = m->units_per_group, n_units = m->n_units;
+    uint32_t left = 0;
+    float tail[F_MAX_ROWS * UNIT_COLS];
+    vf sa = vf_zero(), sb = sa;
+    F_ROWS(F_DECLARE)
+    for (uint32_t u = 0; u < n_units; u++, w += 2 * half) {
+        if ((u + 1) * UNIT_COLS > args->k) {
+            widen_tail(args, R, tail);
+            x = tail;
+            s = UNIT_COLS;
+            k = 0;
+        }
+        const float *p0 = x, *p1 = R > 3 ? p0 + 3 * s : p0, *p2 = R > 6 ? p0 + 6 * s : p0,
+                    *p3 = R > 9 ? p0 + 9 * s : p0;
+        (void)p1, (void)p2, (void)p3;
+        if (left == 0) {
+            W_SCALES
+            left = upg ? upg : 1;
+        }
+        left--;
+        W_COLS(0) W_COLS(1) W_COLS(2) W_COLS(3) if (!upg) W_SCALES;
+        W_COLS(4) W_COLS(5) W_COLS(6) W_COLS(7)
+    }
+    const int n0 = args->n_out < 16 ? args->n_out : 16, n1 = args->n_out - n0;
+    F_ROWS(F_OUT)
+}
+
+bool ISA(widen_scales)(const PackedMat *m, float *scale) {
+    const size_t n =
+        ((size_t)m->n_groups + (m->units_per_group == 0 && m->n_groups % 2)) * FLOAT_TILE_ROWS;
+    if (m->bits == 4) return true;
+    const float up = m->plain == DTYPE_F8_E5M2 ? WIDEN_E5M2 : WIDEN_E4M3;
+    vf most = vf_zero();
+    for (size_t i = 0; i < n; i += 16) {
+        vf v = vf_load(scale + i);
+        most = vf_max(most, vf_abs(v));
+        vf_store(scale + i, vf_mul(v, vf_set1(up)));
+    }
+    return vf_hmax(most) < 0x1p7f;
+}
+
+#define W_KERNEL(r)                                                                                \
+    static void widen_e4m3_##r(const FArgs *a) { widen_tile_rows(a, r + 1, W_E4M3); }              \
+    static void widen_e5m2_##r(const FArgs *a) { widen_tile_rows(a, r + 1, W_E5M2); }              \
+    static void widen_four_##r(const FArgs *a) { widen_tile_rows(a, r + 1, W_FOUR); }
+#define W_ENTRY(r) {widen_e4m3_##r, widen_e5m2_##r, widen_four_##r},
+F_ROWS(W_KERNEL)
+static FKernel *const WIDEN_KERNELS[F_MAX_ROWS][3] = {F_ROWS(W_ENTRY)};
+
+FKernel *ISA(widen_kernel)(const PackedMat *m, uint32_t *n_rows) {
+    if (*n_rows > F_MAX_ROWS) *n_rows = F_MAX_ROWS;
+    return WIDEN_KERNELS[*n_rows - 1][m->bits == 4                ? W_FOUR
+                                      : m->plain == DTYPE_F8_E5M2 ? W_E5M2
+                                                                  : W_E4M3];
+}
