@@ -145,6 +145,38 @@ typedef struct mlxcel_machine { /* measured ceilings, for n_threads threads */
 MLXCEL_API bool mlxcel_machine_measure(int n_threads, const char *isa, mlxcel_machine *out,
                                        mlxcel_error *err);
 
+/* --- converting --- */
+
+typedef struct mlxcel_quantize_options {
+    size_t size;
+    const char *mode;      /* "affine" (default), "mxfp4", "mxfp8", "nvfp4" */
+    int bits;              /* affine: 1 2 3 4 5 6 8; 0: 4 */
+    int group_size;        /* affine: 32 64 128; 0: 64; others: 0 or their own */
+    const char *predicate; /* "mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"; NULL */
+    bool dequantize;       /* decode only: floats in the same layout */
+    const char *gguf;      /* a GGUF instead, of this type: "Q4_0", "Q8_0", "Q4_K_M", "F16", ... */
+    const char *dtype; /* floats that stay: "float16", "bfloat16", "float32"; NULL: as they are */
+    bool force;        /* write over what is there */
+    int threads;       /* 0: one per physical core */
+} mlxcel_quantize_options;
+
+typedef struct mlxcel_quantize_report {
+    uint64_t n_tensors, n_quantized; /* a quantized matrix counts once */
+    uint64_t n_odd;                  /* matrices whose rows are no whole groups: left as floats */
+    uint64_t bytes_in, bytes_out, n_weights;
+    bool was_quantized; /* the input was: it was decoded first */
+} mlxcel_quantize_report;
+
+/* What is written next, and how far it is, in weights; "" at the end. false: stop. */
+typedef bool mlxcel_progress_fn(void *ctx, const char *tensor, uint64_t done, uint64_t total);
+
+MLXCEL_API mlxcel_quantize_options mlxcel_quantize_options_default(void);
+/* Writes the model in another form: a directory in MLX's layout, or a .gguf file. Nothing is ever
+ * held whole, and out appears when it is complete or not at all. */
+MLXCEL_API bool mlxcel_quantize(const char *model, const char *out,
+                                const mlxcel_quantize_options *options, mlxcel_progress_fn *fn,
+                                void *ctx, mlxcel_quantize_report *report, mlxcel_error *err);
+
 /* --- engines --- */
 
 typedef struct mlxcel_engine mlxcel_engine;

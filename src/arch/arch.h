@@ -74,6 +74,9 @@ struct Arch {
     bool no_dense;
     /* GGUF files of this architecture have permuted q and k rows */
     bool gguf_unpermute;
+    /* GGUF files of so many layers scale attention by 1 / sqrt(hidden / heads), all others by
+     * 1 / sqrt(head_dim): no key tells; 0: all by head_dim */
+    uint32_t gguf_wide_layers;
     bool (*adjust)(Decoder *d, Err *err); /* shared deltas; NULL: none */
     /* per-layer deltas; NULL: none */
     bool (*layer)(const Decoder *d, int i, LayerSpec *l, Err *err);
@@ -101,6 +104,8 @@ const Arch *arch_find(const Checkpoint *ck); /* NULL if the registry has no such
 
 /* decoder.c, for families */
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
+/* Scores of a GGUF are divided by the square root of this. */
+uint32_t decoder_gguf_scalar(const Decoder *d);
 bool act_parse(Str name, Act *out, Err *err) MUST_CHECK;
 /* Whether layer i is of the named kind by config's layer_types; without that list: fallback.
  * ERR_INPUT on a bad list. */

@@ -34,12 +34,31 @@ bool act_parse(Str name, Act *out, Err *err) {
 bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out,
                         Err *err) {
     const Str *types;
+    const int64_t *pattern;
     size_t n;
+    /* GGUF: a flag for each layer, or how many layers there are to one without a window */
+    if (str_eqc(str_c(kind), "sliding_attention") && d->config->gguf) {
+        if (!config_ints(d->config, ".attention.sliding_window_pattern", d->arena, &pattern, &n,
+                         err))
+            return false;
+        if (n > 1 && n != d->n_layers)
+            return err_set(err, ERR_INPUT, "sliding_window_pattern has %zu entries for %u layers",
+                           n, d->n_layers);
+        if (n > 1) fallback = pattern[i] != 0;
+        if (n == 1 && pattern[0] > 0) fallback = (i + 1) % pattern[0] != 0;
+        *out = fallback;
+        return true;
+    }
     if (!config_strs(d->config, "layer_types", d->arena, &types, &n, err)) return false;
     if (n && n != d->n_layers)
         return err_set(err, ERR_INPUT, "layer_types has %zu entries for %u layers", n, d->n_layers);
     *out = n ? str_eqc(types[i], kind) : fallback;
     return true;
+}
+
+uint32_t decoder_gguf_scalar(const Decoder *d) {
+    uint32_t wide = d->arch->gguf_wide_layers;
+    return wide && d->n_layers == wide ? d->hidden / d->layer.n_heads : d->layer.head_dim;
 }
 
 static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t max, uint32_t *out,

@@ -18,8 +18,8 @@ bool gemma_sandwich(Decoder *d, Err *err) {
     double scalar, cap;
     d->layer.post_norms = true;
     if (!gemma_shared(d, err)) return false;
-    if (!config_float(d->config, "query_pre_attn_scalar", d->config->gguf ? d->layer.head_dim : 256,
-                      1e-6, 1e6, &scalar, err))
+    if (!config_float(d->config, "query_pre_attn_scalar",
+                      d->config->gguf ? decoder_gguf_scalar(d) : 256, 1e-6, 1e6, &scalar, err))
         return false;
     d->layer.attn_scale = (float)(1 / sqrt(scalar));
     if (!config_float(d->config, "attn_logit_softcapping", 0, 0, 1e6, &cap, err)) return false;

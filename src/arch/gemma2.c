@@ -29,6 +29,7 @@ const Arch ARCH_GEMMA2 = {
     .names = GEMMA_NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
+    .gguf_wide_layers = 46,
     .adjust = adjust,
     .layer = layer,
 };

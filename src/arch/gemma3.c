@@ -9,12 +9,12 @@ static bool adjust(Decoder *d, Err *err) {
 }
 
 static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
-    int64_t window, pattern;
+    int64_t window, pattern = 6;
     double theta;
     bool sliding;
     if (!config_int(d->config, "sliding_window", 4096, 1, UINT32_MAX, &window, err)) return false;
-    if (!config_int(d->config, "sliding_window_pattern|_sliding_window_pattern", 6, 1, INT32_MAX,
-                    &pattern, err))
+    if (d->config->json && !config_int(d->config, "sliding_window_pattern|_sliding_window_pattern",
+                                       6, 1, INT32_MAX, &pattern, err))
         return false;
     if (!decoder_layer_type(d, i, "sliding_attention", (i + 1) % pattern != 0, &sliding, err))
         return false;
@@ -38,6 +38,7 @@ const Arch ARCH_GEMMA3 = {
     .names = GEMMA_NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
+    .gguf_wide_layers = 62,
     .rope_theta = 1e6,
     .adjust = adjust,
     .layer = layer,

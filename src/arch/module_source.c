@@ -100,6 +100,7 @@ static bool shape_fits(const CkptTensor *ct, bool vector, uint32_t n_stack, uint
     memcpy(shape, ct->shape, sizeof shape);
     const uint64_t *s = shape;
     while (dims > (vector ? 1 : 2) && s[0] == 1) s++, dims--;
+    if (!vector && n == 1 && dims == 1 && s[0] == k) return true;
     if (n_stack > 1 && ct->n_dims == 3 && ct->shape[0] == n_stack && ct->shape[1] == n / n_stack &&
         ct->shape[2] == k)
         return true;

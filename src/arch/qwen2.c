@@ -9,6 +9,8 @@ bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) {
     if (!config_int(d->config, "sliding_window", 4096, 0, UINT32_MAX, &window, err)) return false;
     if (!config_int(d->config, "max_window_layers", 28, 0, INT32_MAX, &first, err)) return false;
     if (!decoder_layer_type(d, i, "sliding_attention", i >= first, &windowed, err)) return false;
+    if (d->config->gguf) /* where it says which layers */
+        use = config_has(d->config, ".attention.sliding_window_pattern");
     l->window = use && windowed ? (uint32_t)window : 0;
     return true;
 }

@@ -12,6 +12,8 @@ bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) {
     if ((i + 1) % step) return true;
     for (size_t k = 0; k < n; k++)
         if (dense[k] == i) return true;
+    /* no key of a GGUF tells */
+    if (d->config->gguf && !weights_has(d->weights, ROLE_ROUTER, i, ".weight")) return true;
     return decoder_moe(d, "moe_intermediate_size", normalize, &l->moe, err);
 }
 

@@ -37,6 +37,7 @@ static bool read_yarn(const Config *s, RopeSpec *out, Err *err) {
 
 static bool read_long(const Config *s, Arena *a, RopeSpec *out, Err *err) {
     size_t n_short, n_long;
+    if (s->gguf) return true; /* tensors there: decoder.c reads them */
     if (!config_floats(s, "short_factor", a, &out->short_factor, &n_short, err)) return false;
     if (!config_floats(s, "long_factor", a, &out->long_factor, &n_long, err)) return false;
     if (n_short != out->rot_dim / 2 || n_long != out->rot_dim / 2)

@@ -16,6 +16,7 @@ int cmd_grammar(const Args *a);
 int cmd_inspect(const Args *a);
 int cmd_bench(const Args *a);
 int cmd_arch(const Args *a);
+int cmd_quantize(const Args *a);
 int cmd_embed(const Args *a);
 int cmd_rerank(const Args *a);
 

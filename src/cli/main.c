@@ -105,6 +105,29 @@ static const Opt BENCH[] = {
 };
 static const OptGroup BENCH_FLAGS = GROUP("Bench", BENCH);
 
+static const Opt QUANTIZE[] = {
+    {"-o --output", OPT_TEXT, "OUT", "a directory, or with --gguf a file", ANY},
+    {"--bits --q-bits", OPT_INT, "N", "affine: 1, 2, 3, 4, 5, 6 or 8 (default 4)", 1, 8, NULL,
+     NULL},
+    {"--group-size --q-group-size", OPT_INT, "N", "affine: 32, 64 or 128 (default 64)", 1, 1024,
+     NULL, NULL},
+    {"--mode --q-mode", OPT_CHOICE, "MODE", "affine (default), mxfp4, mxfp8 or nvfp4", 0, 0,
+     "affine mxfp4 mxfp8 nvfp4", NULL},
+    {"--predicate --quant-predicate", OPT_CHOICE, "P",
+     "more bits where they tell: mixed_2_6, mixed_3_4, mixed_3_6 or mixed_4_6", 0, 0,
+     "mixed_2_6 mixed_3_4 mixed_3_6 mixed_4_6", NULL},
+    {"--gguf", OPT_TEXT, "TYPE",
+     "a GGUF file: Q4_0, Q8_0, Q4_K_M, F16, ... (a wrong type lists all)", ANY},
+    {"--dequantize", OPT_FLAG, NULL, "floats, of whatever the input is", ANY},
+    {"--dtype", OPT_CHOICE, "T",
+     "of floats that stay: float16, bfloat16, float32 (default: theirs)", 0, 0,
+     "float16 bfloat16 float32", NULL},
+    {"--force", OPT_FLAG, NULL, "write over what is there", ANY},
+    {"-t --threads", OPT_INT, "N", "threads (default: one per core)", 1, 256, NULL, NULL},
+    {"--json", OPT_FLAG, NULL, "the result as one JSON object", ANY},
+};
+static const OptGroup QUANTIZE_FLAGS = GROUP("Quantize", QUANTIZE);
+
 static const Opt ARCH[] = {{"--json", OPT_FLAG, NULL, "an array of objects", ANY}};
 static const OptGroup ARCH_FLAGS = GROUP("Families", ARCH);
 
@@ -142,6 +165,8 @@ static const OptGroup *const INSPECT_GROUPS[] = {&FLAGS_MODEL,  &INSPECT_FLAGS, 
                                                  &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
 static const OptGroup *const BENCH_GROUPS[] = {&FLAGS_MODEL, &BENCH_FLAGS, &FLAGS_COMPAT,
                                                &FLAGS_GENERAL, NULL};
+static const OptGroup *const QUANTIZE_GROUPS[] = {&FLAGS_MODEL, &QUANTIZE_FLAGS, &FLAGS_GENERAL,
+                                                  NULL};
 static const OptGroup *const ARCH_GROUPS[] = {&ARCH_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const EMBED_GROUPS[] = {&FLAGS_MODEL,  &EMBED_FLAGS,   &FLAGS_RUNTIME,
                                                &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
@@ -212,6 +237,14 @@ const Command COMMANDS[] = {
      "  mlxcel bench -m model.gguf -p 512 -n 128 -t 1,2\n  mlxcel bench -m model.gguf -d 0,4096 "
      "--json\n",
      BENCH_GROUPS, 1, cmd_bench},
+    {"quantize", NULL, "-m MODEL -o OUT [--bits 4] [--group-size 64] [--mode M] | [--gguf TYPE]",
+     "a model in fewer bits, for MLX or as a GGUF",
+     "OUT appears when it is complete, or not at all. What is quantized already is decoded first.",
+     "  mlxcel quantize -m model -o model-4bit\n"
+     "  mlxcel quantize -m model -o model-mixed --predicate mixed_3_6 --group-size 32\n"
+     "  mlxcel quantize -m model -o model-q4_k_m.gguf --gguf Q4_K_M\n"
+     "  mlxcel quantize -m model-gptq -o model-bf16 --dequantize\n",
+     QUANTIZE_GROUPS, 1, cmd_quantize},
     {"arch", NULL, "[--json]", "the model families that run", NULL, "  mlxcel arch --json\n",
      ARCH_GROUPS, 0, cmd_arch},
     {"embed", NULL, "-m MODEL (-p TEXT ... | --ids \"1 2 3\") [flags]", "texts to vectors", NULL,

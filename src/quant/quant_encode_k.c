@@ -98,7 +98,7 @@ static void group_search(KBlock *b, int g) {
     float best = INFINITY;
     for (int step = 0; step <= N_STEPS; step++) {
         /* a little wider and a little narrower than the span */
-        float width = steps + 0.1f * (float)(step - N_STEPS / 2), min, scale;
+        float width = steps + 0.1f * (float)(step - N_STEPS / 2), min = 0, scale = 0;
         (void)group_codes(f, x, span / width, f->has_min ? -lo : 0, q);
         if (!solve(f, x, q, &scale, &min)) continue;
         float err = group_codes(f, x, scale, min, q);

@@ -149,3 +149,8 @@ const GgufPre *ggufpre_find(Str name) {
         if (in_list(pres[i].names, name)) return &pres[i];
     return NULL;
 }
+
+const GgufPre *ggufpre_list(size_t *n) {
+    *n = sizeof pres / sizeof *pres;
+    return pres;
+}

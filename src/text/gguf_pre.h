@@ -4,7 +4,7 @@
 #ifndef MLXCEL_TEXT_GGUF_PRE_H
 #define MLXCEL_TEXT_GGUF_PRE_H
 
-#include "base/str.h"
+#include "text/tokenizer.h"
 
 enum { GGUF_PRE_MAX_PARTS = 6 };
 
@@ -15,5 +15,8 @@ typedef struct GgufPre {
 } GgufPre;
 
 const GgufPre *ggufpre_find(Str name); /* NULL if unknown; "" is "default" */
+const GgufPre *ggufpre_list(size_t *n);
+/* The name to write for a tokenizer (gguf_pre_match.c). ERR_UNSUPPORTED if there is none. */
+bool ggufpre_match(const Tokenizer *t, Str *name, Err *err) MUST_CHECK;
 
 #endif

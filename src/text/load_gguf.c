@@ -310,7 +310,8 @@ static void read_roles(Source *s, int64_t bos, int64_t eos, int64_t unk, int64_t
 
 static bool load_kind(Source *s, Err *err) {
     Str model;
-    if (!gguf_str(gguf_get(s->g, "tokenizer.ggml.model"), &model))
+    if (!gguf_str(gguf_get(s->g, "tokenizer.ggml.model"), &model) || str_eqc(model, "none") ||
+        str_eqc(model, "no_vocab"))
         return err_set(err, ERR_NOT_FOUND, "GGUF has no tokenizer.ggml.model");
     if (!read_tokens(s, err)) return false;
     if (str_eqc(model, "gpt2") || str_eqc(model, "gemma4")) {

@@ -1,0 +1,134 @@
+/* Converting: opening the input, its tensors as items, and which way to go. */
+#include "task/convert.h"
+
+#include <string.h>
+
+#include "base/os.h"
+#include "task/convert_plan.h"
+
+bool convert_is_quantized(const WeightSource *s) {
+    return s->form->kind != WFORM_PLAIN || s->m.format != QFORMAT_ROWS;
+}
+
+static DType dtype_of_config(const Config *c) {
+    static const struct {
+        const char *name;
+        DType type;
+    } NAMES[] = {{"float16", DTYPE_F16}, {"bfloat16", DTYPE_BF16}, {"float32", DTYPE_F32}};
+    Str name = STR_NONE;
+    if (!json_str(json_get(c->json, "torch_dtype"), &name))
+        (void)json_str(json_get(c->json, "dtype"), &name);
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (str_eqc(name, NAMES[i].name)) return NAMES[i].type;
+    return DTYPE_BF16;
+}
+
+DType convertplan_float(const ConvertPlan *p, const ConvertItem *item) {
+    const WeightSource *s = &item->parts[0];
+    if (p->o->dtype != DTYPE_NONE) return p->o->dtype;
+    if (convert_is_quantized(s)) return p->decoded;
+    DType t = s->form->plain;
+    return t == DTYPE_F16 || t == DTYPE_BF16 ? t : DTYPE_F32;
+}
+
+bool convertplan_add(ConvertPlan *p, const ConvertItem *item, const WeightOrigin *o, Err *err) {
+    if (p->n_items == p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 256;
+        ConvertItem *items = arena_array(p->a, ConvertItem, cap);
+        const WeightOrigin **origins = arena_array(p->a, const WeightOrigin *, cap);
+        if (!items || !origins) return err_nomem(err, "a list of tensors");
+        if (p->n_items) {
+            memcpy(items, p->items, p->n_items * sizeof *items);
+            memcpy(origins, p->origins, p->n_items * sizeof *origins);
+        }
+        p->items = items;
+        p->origins = origins;
+        p->cap = cap;
+    }
+    p->items[p->n_items] = *item;
+    p->origins[p->n_items++] = o;
+    for (uint32_t i = 0; i < item->n_parts; i++)
+        if (convert_is_quantized(&item->parts[i])) p->report->was_quantized = true;
+    p->report->n_weights += item->n * item->k;
+    return true;
+}
+
+static ConvertItem item_of(WeightKind kind, const WeightSource *parts, uint32_t n_parts,
+                           const WeightOrigin *o) {
+    ConvertItem it = {.parts = parts, .n_parts = n_parts, .is_vector = kind == WEIGHT_VECTOR};
+    for (uint32_t i = 0; i < n_parts; i++)
+        it.n += it.is_vector ? (uint64_t)parts[i].n * parts[i].k : parts[i].n;
+    it.k = it.is_vector ? 1 : parts[0].k;
+    CkptTensor *t = &it.tensor;
+    if (o->n_experts) {
+        t->shape[t->n_dims++] = o->n_experts;
+        t->shape[t->n_dims++] = it.n / o->n_experts;
+    } else {
+        t->shape[t->n_dims++] = it.n;
+    }
+    if (!it.is_vector) t->shape[t->n_dims++] = it.k;
+    return it;
+}
+
+/* Every part of every weight is a tensor of its own; experts are one together. */
+static bool list_items(ConvertPlan *p, Err *err) {
+    const WeightTable *t = p->arch.weights;
+    for (uint32_t i = 0; i < weights_count(t); i++) {
+        const ArchWeight *w = weights_get(t, (int32_t)i);
+        bool whole = w->origins[0].n_experts > 0;
+        for (int k = 0; k < (whole ? 1 : w->n_parts); k++) {
+            const ConvertItem it =
+                item_of(w->kind, &w->parts[k], whole ? (uint32_t)w->n_parts : 1, &w->origins[k]);
+            if (!convertplan_add(p, &it, &w->origins[k], err)) return false;
+        }
+    }
+    return true;
+}
+
+/* What is beside the text model would be lost. */
+static bool refuse_parts(const Config *c, Err *err) {
+    static const char *const OTHERS[] = {"vision_config", "audio_config"};
+    for (size_t i = 0; i < 2; i++)
+        if (c->json && json_is(json_get(c->json, OTHERS[i]), JSON_OBJECT))
+            return err_set(err, ERR_UNSUPPORTED,
+                           "this checkpoint has a %s: only text models can be converted",
+                           OTHERS[i]);
+    return true;
+}
+
+bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, ConvertReport *r,
+                      Arena *a, Err *err) {
+    *p = (ConvertPlan){.o = o, .report = r, .a = a};
+    *r = (ConvertReport){0};
+    if (!checkpoint_open(in, &p->ck, err)) return false;
+    r->bytes_in = p->ck->tensor_bytes;
+    if (!refuse_parts(&p->ck->config, err)) return err_wrap(err, "%s", in);
+    p->decoded = dtype_of_config(&p->ck->config);
+    if (p->ck->kind == CKPT_GGUF) return true;
+    return (arch_build(p->ck, a, &p->arch, err) && list_items(p, err)) || err_wrap(err, "%s", in);
+}
+
+void convertplan_close(ConvertPlan *p) {
+    if (p->ck) checkpoint_close(p->ck);
+    p->ck = NULL;
+}
+
+bool convert_checkpoint(const char *in, const char *out, const ConvertOptions *o, ConvertReport *r,
+                        Err *err) {
+    Arena a = {0};
+    ConvertPlan p;
+    bool ok = convertplan_open(&p, in, o, r, &a, err);
+    bool again = ok && p.ck->kind == CKPT_GGUF;
+    if (again && o->kind == CONVERT_MLX)
+        ok =
+            err_set(err, ERR_UNSUPPORTED,
+                    "%s is a GGUF: it has no config.json and tokenizer.json for an MLX checkpoint; "
+                    "another GGUF (--gguf) can be made of it",
+                    in);
+    ok = ok && (o->kind == CONVERT_MLX ? convert_to_mlx(&p, out, err)
+                : again                ? convert_gguf_again(&p, out, err)
+                                       : convert_to_gguf(&p, out, err));
+    convertplan_close(&p);
+    arena_deinit(&a);
+    return ok;
+}

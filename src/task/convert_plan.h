@@ -1,0 +1,66 @@
+/* convert_plan.h: what the two kinds of conversion share: the opened input, and the items made from
+ * its tensors. Inside task/ only. */
+#ifndef MLXCEL_TASK_CONVERT_PLAN_H
+#define MLXCEL_TASK_CONVERT_PLAN_H
+
+#include "task/convert_rows.h"
+
+typedef struct ConvertPlan {
+    const ConvertOptions *o;
+    ConvertReport *report;
+    Checkpoint *ck;
+    ArchModel arch;
+    ConvertItem *items;
+    const WeightOrigin **origins; /* of each item */
+    size_t n_items, cap;
+    DType decoded; /* float type of what is decoded, where nothing else tells */
+    Arena *a;
+} ConvertPlan;
+
+/* Opens the input and lists its tensors as items, without names or types to write. */
+bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, ConvertReport *r,
+                      Arena *a, Err *err) MUST_CHECK;
+void convertplan_close(ConvertPlan *p);
+bool convertplan_add(ConvertPlan *p, const ConvertItem *item, const WeightOrigin *o,
+                     Err *err) MUST_CHECK;
+/* The float type that the item's numbers have or get. */
+DType convertplan_float(const ConvertPlan *p, const ConvertItem *item);
+bool convert_is_quantized(const WeightSource *s);
+
+bool convert_to_mlx(ConvertPlan *p, const char *out, Err *err) MUST_CHECK;
+bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) MUST_CHECK;
+/* A GGUF into another: the same keys and names, other types. */
+bool convert_gguf_again(ConvertPlan *p, const char *out, Err *err) MUST_CHECK;
+
+/* convert_types.c: which type a matrix of a GGUF gets. */
+typedef struct GgufTypes GgufTypes;
+const GgufTypes *gguftypes_find(const char *name); /* NULL: unknown */
+const char *gguftypes_names(void);                 /* of all, for messages */
+uint32_t gguftypes_file_type(const GgufTypes *t);  /* general.file_type */
+typedef struct GgufMatrix {
+    Role role; /* ROLE_COUNT: none of those that are treated apart */
+    int layer; /* -1: of no layer */
+    uint32_t n_layers;
+    bool few_kv;  /* four or more query heads share a key head */
+    bool is_head; /* gives the logits */
+    uint64_t k;   /* columns */
+} GgufMatrix;
+DType gguftypes_of(const GgufTypes *t, const GgufMatrix *m);
+
+/* convert_keys.c, convert_vocab.c: the metadata of a GGUF. */
+bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err) MUST_CHECK;
+bool convert_vocab(const ConvertPlan *p, GgufOut *out, Err *err) MUST_CHECK;
+
+/* convert_dir.c: an output directory that appears whole. */
+typedef struct OutDir {
+    const char *path, *temporary;
+    bool exists;
+} OutDir;
+bool outdir_open(OutDir *d, const char *path, bool force, Arena *a, Err *err) MUST_CHECK;
+/* Copies tokenizer, templates, generation settings and the like: everything small of the input that
+ * is neither weights nor config.json. */
+bool outdir_copy(const OutDir *d, const Checkpoint *ck, Arena *a, Err *err) MUST_CHECK;
+bool outdir_finish(OutDir *d, Arena *a, Err *err) MUST_CHECK;
+void outdir_drop(OutDir *d, Arena *a);
+
+#endif

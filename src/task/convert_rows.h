@@ -1,0 +1,37 @@
+/* convert_rows.h: the tensors of a conversion, and the loop that carries their rows from a source
+ * to a writer. Inside task/ only. */
+#ifndef MLXCEL_TASK_CONVERT_ROWS_H
+#define MLXCEL_TASK_CONVERT_ROWS_H
+
+#include "arch/arch.h"
+#include "base/pool.h"
+#include "ckpt/gguf_write.h"
+#include "ckpt/safetensors_write.h"
+#include "quant/quant_encode.h"
+#include "task/convert.h"
+
+typedef struct ConvertItem {   /* one tensor to write; an MLX module's two or three count as one */
+    const WeightSource *parts; /* one after the other along the rows */
+    uint32_t n_parts;
+    bool is_vector;   /* its elements are the rows, of one column */
+    uint64_t n, k;    /* rows of all parts, columns */
+    float add;        /* to every element */
+    float factor;     /* times every element, after that; 0: none */
+    uint32_t permute; /* rows per head that are permuted as llama's GGUF files have them; 0: none */
+    bool is_mlx;
+    EncodeMlx mlx;     /* is_mlx */
+    DType dtype;       /* otherwise */
+    CkptTensor tensor; /* name, dtype and shape as written; is_mlx: of the codes */
+    size_t first;      /* index of its (first) tensor in the writer */
+} ConvertItem;
+
+typedef struct ConvertSink { /* where bytes go: either writer */
+    SafetensorsOut *safetensors;
+    GgufOut *gguf;
+} ConvertSink;
+
+/* All items, in order. */
+bool convert_run(const ConvertItem *items, size_t n, const ConvertSink *sink,
+                 const ConvertOptions *o, Err *err) MUST_CHECK;
+
+#endif
