@@ -11,10 +11,11 @@ typedef struct Node {
     uint64_t key;                       /* roots: the key; below: unused */
     uint64_t last_used;                 /* 0: a free node */
     bool root;
-    uint32_t depth;                  /* tokens before this block */
-    uint32_t page[PLANE_MAX_GROUPS]; /* PAGE_NONE: a window left it behind */
-    StateMark mark[NODE_MARKS];      /* slot PAGE_NONE: free; n_tokens counts from the block */
-    uint32_t n_tokens;               /* PAGE_TOKENS, or fewer in a leaf that ends a sequence */
+    uint32_t depth;                       /* tokens before this block */
+    uint32_t page[PLANE_MAX_GROUPS];      /* PAGE_NONE: a window left it behind */
+    uint32_t page_rows[PLANE_MAX_GROUPS]; /* rows of the block that it holds */
+    StateMark mark[NODE_MARKS];           /* slot PAGE_NONE: free; n_tokens counts from the block */
+    uint32_t n_tokens;                    /* PAGE_TOKENS, or fewer in a leaf that ends a sequence */
     uint32_t tokens[PAGE_TOKENS];
 } Node;
 
@@ -208,7 +209,8 @@ static bool windows_there(const PrefixTree *t, const Node *n, uint32_t n_tokens)
     for (uint32_t g = 0; g < t->pools->n_groups; g++) {
         uint32_t first = cachepools_first_read(t->pools, g, n->depth + n_tokens);
         for (const Node *at = n; !at->root && at->depth + PAGE_TOKENS > first; at = at->parent)
-            if (at->page[g] == PAGE_NONE) return false;
+            if (at->page[g] == PAGE_NONE || at->page_rows[g] < (at == n ? n_tokens : PAGE_TOKENS))
+                return false;
     }
     return true;
 }
@@ -252,34 +254,28 @@ void prefix_pages(const PrefixHit *hit, uint32_t group, uint32_t *pages) {
         pages[n->depth / PAGE_TOKENS] = n->page[group];
 }
 
-/* The block takes a page where it has none (or the longer of two). */
-static void page_keep(PrefixTree *t, Node *n, uint32_t group, uint32_t page, bool replace) {
-    if (page == PAGE_NONE || n->page[group] == page) return;
-    if (n->page[group] != PAGE_NONE && !replace) return;
+/* The block takes a page of n rows where it has none or one of fewer. */
+static void page_keep(PrefixTree *t, Node *b, uint32_t group, uint32_t page, uint32_t n) {
+    if (page == PAGE_NONE || b->page[group] == page) return;
+    if (b->page[group] != PAGE_NONE && b->page_rows[group] >= n) return;
     pagepool_ref(&t->pools->pages[group], page);
-    page_drop(t, n, group);
-    n->page[group] = page;
+    page_drop(t, b, group);
+    b->page[group] = page;
+    b->page_rows[group] = n;
 }
 
 static Node *block_store(PrefixTree *t, Node *parent, const uint32_t *tokens, uint32_t n,
                          uint32_t *const *pages, uint32_t i) {
     uint32_t shared;
     Node *c = best_child(parent, tokens, n, &shared);
-    bool longer = false;
-    if (c && shared == c->n_tokens && n > c->n_tokens) {
-        longer = true; /* a shorter leaf of the same text: the longer block takes its place */
-    } else if (!c || shared < n) {
+    bool shorter_leaf = c && shared == c->n_tokens && n > c->n_tokens;
+    if (!shorter_leaf && (!c || shared < n)) {
         c = node_new(t, parent);
         if (!c) return NULL;
         t->n_blocks++;
-        longer = true;
     }
-    /* A page that lacks rows of the block is not taken for a whole one. */
-    for (uint32_t g = 0; g < t->pools->n_groups; g++)
-        if (longer || n == c->n_tokens) page_keep(t, c, g, pages[g][i], longer);
-    if (longer) {
-        for (uint32_t g = 0; g < t->pools->n_groups; g++)
-            if (pages[g][i] == PAGE_NONE) page_drop(t, c, g);
+    for (uint32_t g = 0; g < t->pools->n_groups; g++) page_keep(t, c, g, pages[g][i], n);
+    if (n > c->n_tokens) { /* new, or the longer block takes the shorter one's place */
         c->n_tokens = n;
         memcpy(c->tokens, tokens, n * sizeof *tokens);
     }

@@ -484,8 +484,13 @@ static void attn_program(Case *c, const AttnCase *a, const float *x, const RigWe
         prog_rope(c->b, prog_view(c->b, in, q, k), rope, a->kv_heads, a->dim, 0, a->interleaved);
     prog_kv_write(c->b, xk, pk);
     prog_kv_write(c->b, prog_view(c->b, in, q + k, v), pv);
-    OpAttn p = {a->heads,  a->kv_heads, a->dim, a->v_dim, a->window, 1.7f / sqrtf((float)a->dim),
-                a->softcap};
+    OpAttn p = {.n_heads = a->heads,
+                .n_kv_heads = a->kv_heads,
+                .head_dim = a->dim,
+                .v_dim = a->v_dim,
+                .window = a->window,
+                .scale = 1.7f / sqrtf((float)a->dim),
+                .softcap = a->softcap};
     case_end(c, prog_attn(c->b, xq, pk, pv, sw, p));
 }
 
