@@ -42,6 +42,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
 } LayerSpec;
 
 typedef struct Arch Arch;
+typedef struct ArchModel ArchModel;
 
 typedef struct Decoder { /* what all layers of a decoder share, and where it is being recorded */
     const Arch *arch;
@@ -80,9 +81,11 @@ struct Arch {
     bool (*adjust)(Decoder *d, Err *err); /* shared deltas; NULL: none */
     /* per-layer deltas; NULL: none */
     bool (*layer)(const Decoder *d, int i, LayerSpec *l, Err *err);
+    /* the loner's own: records everything and fills *out; NULL: decoder_build() */
+    bool (*build)(Decoder *d, ArchModel *out, Err *err);
 };
 
-typedef struct ArchModel {
+struct ArchModel {
     const Arch *arch;
     const Program *text;
     const WeightTable *weights;
@@ -96,7 +99,7 @@ typedef struct ArchModel {
      * decoder built it. */
     const Decoder *resolved;
     const LayerSpec *layers;
-} ArchModel;
+};
 
 bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_CHECK;
 const Arch *const *arch_list(size_t *n);

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "arch/arch.h"
+#include "arch/take.h"
 #include "block/attn.h"
 #include "block/moe.h"
 
@@ -124,27 +124,6 @@ static bool read_shared(Decoder *d, Err *err) {
     return layer_defaults(d, err);
 }
 
-static WeightId take(Decoder *d, WeightKind kind, int layer, const char *suffix,
-                     const TakePart *parts, int n_parts) {
-    uint32_t n = 0, k = 0;
-    for (int i = 0; i < n_parts; i++) {
-        n += parts[i].n;
-        k = kind == WEIGHT_VECTOR ? k + parts[i].k : parts[i].k;
-    }
-    int32_t source = weights_take(d->weights, kind, layer, suffix, parts, n_parts);
-    if (source < 0) return W_NONE;
-    return prog_weight(d->b, kind, kind == WEIGHT_VECTOR ? 1 : n, k, source,
-                       weights_get(d->weights, source)->name);
-}
-
-static WeightId take_vector(Decoder *d, Role role, int layer, const char *suffix, uint32_t n) {
-    return take(d, WEIGHT_VECTOR, layer, suffix, &(TakePart){.role = role, .n = 1, .k = n}, 1);
-}
-
-static WeightId take_matrix(Decoder *d, Role role, int layer, uint32_t n, uint32_t k) {
-    return take(d, WEIGHT_MATRIX, layer, ".weight", &(TakePart){.role = role, .n = n, .k = k}, 1);
-}
-
 static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
     uint32_t nq = l->n_heads * l->head_dim, nk = l->n_kv_heads * l->head_dim,
              nv = l->n_kv_heads * l->v_dim;
@@ -172,22 +151,24 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         .qk_norm_whole = l->qk_norm_whole,
     };
     if (l->rope) p.rope_spec = prog_rope_spec(d->b, l->rope_spec);
-    p.qkv = l->fused_qkv ? take_matrix(d, ROLE_QKV, i, nq + nk + nv, d->hidden)
-                         : take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
+    p.qkv = l->fused_qkv ? arch_take_matrix(d, ROLE_QKV, i, nq + nk + nv, d->hidden)
+                         : arch_take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
     if (l->qkv_bias) {
         TakePart bias[3] = {{ROLE_Q, 1, nq, t, l->head_dim},
                             {ROLE_K, 1, nk, t, l->head_dim},
                             {ROLE_V, 1, nv, TRANSFORM_NONE, 0}};
-        p.qkv_bias = take(d, WEIGHT_VECTOR, i, ".bias", bias, 3);
+        p.qkv_bias = arch_take(d, WEIGHT_VECTOR, i, ".bias", bias, 3);
     }
     if (l->qk_norm) {
-        p.q_norm = take_vector(d, ROLE_Q_NORM, i, ".weight", l->qk_norm_whole ? nq : l->head_dim);
-        p.k_norm = take_vector(d, ROLE_K_NORM, i, ".weight", l->qk_norm_whole ? nk : l->head_dim);
+        p.q_norm =
+            arch_take_vector(d, ROLE_Q_NORM, i, ".weight", l->qk_norm_whole ? nq : l->head_dim);
+        p.k_norm =
+            arch_take_vector(d, ROLE_K_NORM, i, ".weight", l->qk_norm_whole ? nk : l->head_dim);
     }
     if (l->sinks) /* a parameter without a module, but for GGUF */
-        p.sinks = take_vector(d, ROLE_SINKS, i, d->config->gguf ? ".weight" : "", l->n_heads);
-    p.o = take_matrix(d, ROLE_O, i, d->hidden, l->n_heads * l->v_dim);
-    if (l->o_bias) p.o_bias = take_vector(d, ROLE_O, i, ".bias", d->hidden);
+        p.sinks = arch_take_vector(d, ROLE_SINKS, i, d->config->gguf ? ".weight" : "", l->n_heads);
+    p.o = arch_take_matrix(d, ROLE_O, i, d->hidden, l->n_heads * l->v_dim);
+    if (l->o_bias) p.o_bias = arch_take_vector(d, ROLE_O, i, ".bias", d->hidden);
     return p;
 }
 
@@ -201,25 +182,15 @@ static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
                   .act = l->act,
                   .in_bias = W_NONE,
                   .down_bias = W_NONE};
-    p.in = l->fused_gate_up ? take_matrix(d, ROLE_GATE_UP, i, 2 * l->ffn_width, d->hidden)
-                            : take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
-    p.down = take_matrix(d, ROLE_DOWN, i, d->hidden, l->ffn_width);
+    p.in = l->fused_gate_up ? arch_take_matrix(d, ROLE_GATE_UP, i, 2 * l->ffn_width, d->hidden)
+                            : arch_take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
+    p.down = arch_take_matrix(d, ROLE_DOWN, i, d->hidden, l->ffn_width);
     if (l->mlp_bias) {
         for (int j = 0; j < 2; j++) in[j].n = 1, in[j].k = l->ffn_width;
-        p.in_bias = take(d, WEIGHT_VECTOR, i, ".bias", first, n_in);
-        p.down_bias = take_vector(d, ROLE_DOWN, i, ".bias", d->hidden);
+        p.in_bias = arch_take(d, WEIGHT_VECTOR, i, ".bias", first, n_in);
+        p.down_bias = arch_take_vector(d, ROLE_DOWN, i, ".bias", d->hidden);
     }
     return p;
-}
-
-/* The experts' matrices, and in *bias (if not NULL) their biases. */
-static WeightId take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias) {
-    uint32_t n = p->n_experts * p->n;
-    int32_t source = weights_take_experts(d->weights, i, p);
-    int32_t b = bias ? weights_take_expert_biases(d->weights, i, p) : -1;
-    if (b >= 0) *bias = prog_weight(d->b, WEIGHT_VECTOR, 1, n, b, weights_get(d->weights, b)->name);
-    if (source < 0) return W_NONE;
-    return prog_weight(d->b, WEIGHT_MATRIX, n, p->k, source, weights_get(d->weights, source)->name);
 }
 
 static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
@@ -229,9 +200,9 @@ static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
     up.role = m->interleaved ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP;
     if (m->interleaved) gate.step = up.step = 2, up.first = 1;
     down.role = ROLE_EXPERT_DOWN, down.n = d->hidden, down.k = m->width;
-    p->gate = take_experts(d, i, &gate, m->biases ? &p->gate_bias : NULL);
-    p->up = take_experts(d, i, &up, m->biases ? &p->up_bias : NULL);
-    p->down = take_experts(d, i, &down, m->biases ? &p->down_bias : NULL);
+    p->gate = arch_take_experts(d, i, &gate, m->biases ? &p->gate_bias : NULL);
+    p->up = arch_take_experts(d, i, &up, m->biases ? &p->up_bias : NULL);
+    p->down = arch_take_experts(d, i, &down, m->biases ? &p->down_bias : NULL);
 }
 
 static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
@@ -255,8 +226,8 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
         .shared = m->shared_width > 0,
         .shared_gate = W_NONE,
     };
-    p.router = take_matrix(d, ROLE_ROUTER, i, m->n_experts, d->hidden);
-    if (m->biases) p.router_bias = take_vector(d, ROLE_ROUTER, i, ".bias", m->n_experts);
+    p.router = arch_take_matrix(d, ROLE_ROUTER, i, m->n_experts, d->hidden);
+    if (m->biases) p.router_bias = arch_take_vector(d, ROLE_ROUTER, i, ".bias", m->n_experts);
     moe_experts(d, m, i, &p);
     if (!p.shared) return p;
     const TakePart in[2] = {{.role = ROLE_SHARED_GATE, .n = m->shared_width, .k = d->hidden},
@@ -266,9 +237,9 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
                               .act = l->act,
                               .in_bias = W_NONE,
                               .down_bias = W_NONE};
-    p.shared_ffn.in = take(d, WEIGHT_MATRIX, i, ".weight", in, 2);
-    p.shared_ffn.down = take_matrix(d, ROLE_SHARED_DOWN, i, d->hidden, m->shared_width);
-    if (m->shared_switch) p.shared_gate = take_matrix(d, ROLE_SHARED_SWITCH, i, 1, d->hidden);
+    p.shared_ffn.in = arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 2);
+    p.shared_ffn.down = arch_take_matrix(d, ROLE_SHARED_DOWN, i, d->hidden, m->shared_width);
+    if (m->shared_switch) p.shared_gate = arch_take_matrix(d, ROLE_SHARED_SWITCH, i, 1, d->hidden);
     return p;
 }
 
@@ -288,7 +259,7 @@ bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpe
 }
 
 static Val norm(Decoder *d, Val x, Role role, int i) {
-    return prog_rms_norm(d->b, x, take_vector(d, role, i, ".weight", d->hidden), 0, d->eps,
+    return prog_rms_norm(d->b, x, arch_take_vector(d, role, i, ".weight", d->hidden), 0, d->eps,
                          d->norm_add);
 }
 
@@ -350,7 +321,7 @@ static Val build_head(Decoder *d, Val x) {
     x = prog_probe(b, norm(d, prog_select(b, x), ROLE_FINAL_NORM, -1), "final_norm");
     prog_output(b, x, "hidden");
     if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
-    WeightId head = take_matrix(d, d->tied ? ROLE_EMBED : ROLE_HEAD, -1, d->vocab, d->hidden);
+    WeightId head = arch_take_matrix(d, d->tied ? ROLE_EMBED : ROLE_HEAD, -1, d->vocab, d->hidden);
     Val logits = prog_linear_precise(b, x, head, W_NONE);
     if (d->logit_softcap != 0) logits = prog_act(b, logits, ACT_SOFTCAP, d->logit_softcap);
     if (d->logit_scale != 1) logits = prog_scale(b, logits, d->logit_scale);
@@ -370,8 +341,8 @@ static uint64_t context_limit(const Decoder *d) {
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     if (!read_shared(d, err) || !rope_tensors(d, err)) return false;
     if (d->arch->adjust && !d->arch->adjust(d, err)) return false;
-    WeightId table = take(d, WEIGHT_TABLE, -1, ".weight",
-                          &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId table = arch_take(d, WEIGHT_TABLE, -1, ".weight",
+                               &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
     if (table == W_NONE) return weights_finish(d->weights, err);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
     LayerSpec *layers = arena_array(d->arena, LayerSpec, d->n_layers);

@@ -36,5 +36,5 @@ bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
     d.b = prog_begin(a, "text");
     if (!d.weights || !d.b) return err_nomem(err, "model description");
     *out = (ArchModel){.arch = arch, .weights = d.weights};
-    return decoder_build(&d, out, err);
+    return arch->build ? arch->build(&d, out, err) : decoder_build(&d, out, err);
 }

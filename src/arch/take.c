@@ -1,0 +1,32 @@
+#include "arch/take.h"
+
+WeightId arch_take(Decoder *d, WeightKind kind, int layer, const char *suffix,
+                   const TakePart *parts, int n_parts) {
+    uint32_t n = 0, k = 0;
+    for (int i = 0; i < n_parts; i++) {
+        n += parts[i].n;
+        k = kind == WEIGHT_VECTOR ? k + parts[i].k : parts[i].k;
+    }
+    int32_t source = weights_take(d->weights, kind, layer, suffix, parts, n_parts);
+    if (source < 0) return W_NONE;
+    return prog_weight(d->b, kind, kind == WEIGHT_VECTOR ? 1 : n, k, source,
+                       weights_get(d->weights, source)->name);
+}
+
+WeightId arch_take_vector(Decoder *d, Role role, int layer, const char *suffix, uint32_t n) {
+    return arch_take(d, WEIGHT_VECTOR, layer, suffix, &(TakePart){.role = role, .n = 1, .k = n}, 1);
+}
+
+WeightId arch_take_matrix(Decoder *d, Role role, int layer, uint32_t n, uint32_t k) {
+    return arch_take(d, WEIGHT_MATRIX, layer, ".weight", &(TakePart){.role = role, .n = n, .k = k},
+                     1);
+}
+
+WeightId arch_take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias) {
+    uint32_t n = p->n_experts * p->n;
+    int32_t source = weights_take_experts(d->weights, i, p);
+    int32_t b = bias ? weights_take_expert_biases(d->weights, i, p) : -1;
+    if (b >= 0) *bias = prog_weight(d->b, WEIGHT_VECTOR, 1, n, b, weights_get(d->weights, b)->name);
+    if (source < 0) return W_NONE;
+    return prog_weight(d->b, WEIGHT_MATRIX, n, p->k, source, weights_get(d->weights, source)->name);
+}

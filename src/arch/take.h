@@ -1,0 +1,17 @@
+/* take.h: weights of the program being recorded, by role: looks the tensors up (weights.h), and
+ * gives the builder their shape. For decoder.c and families that build for themselves. A missing
+ * tensor or a wrong shape is W_NONE here and the error of weights_finish(). */
+#ifndef MLXCEL_ARCH_TAKE_H
+#define MLXCEL_ARCH_TAKE_H
+
+#include "arch/arch.h"
+
+/* The parts stacked along n (vectors: one behind the other). */
+WeightId arch_take(Decoder *d, WeightKind kind, int layer, const char *suffix,
+                   const TakePart *parts, int n_parts);
+WeightId arch_take_vector(Decoder *d, Role role, int layer, const char *suffix, uint32_t n);
+WeightId arch_take_matrix(Decoder *d, Role role, int layer, uint32_t n, uint32_t k);
+/* The experts' matrices, and in *bias (if not NULL) their biases. */
+WeightId arch_take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias);
+
+#endif
