@@ -7,20 +7,26 @@ typedef struct BookField {
     uint8_t from, to, width, count, run, jump;
 } BookField;
 
-enum { MAX_FIELDS = 5 };
+/* Fields wider than a byte are split into byte planes wherever bits have to be taken out of them. */
+enum { MAX_FIELDS = 6 };
+#define WORD_PLANES(from, to, jump)                                                                \
+    {from, to, 1, 8, 1, jump}, {from + 1, to + 8, 1, 8, 1, jump},                                  \
+        {from + 2, to + 16, 1, 8, 1, jump}, {                                                      \
+        from + 3, to + 24, 1, 8, 1, jump                                                           \
+    }
 static const struct {
     DType type;
     BookField fields[MAX_FIELDS];
 } BOOKS[] = {
-    /* d, indices, sign words | d, low and high halves of the words, scales | ... */
-    {DTYPE_IQ2_XXS, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 4, 8}, {6, 34, 4, 8, 1, 8}}},
+    {DTYPE_IQ2_XXS, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 4, 8}, WORD_PLANES(6, 34, 8)}},
     {DTYPE_IQ2_XS,
      {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 1, 2}, {3, 34, 1, 32, 1, 2}, {66, 66, 1, 8, 8, 0}}},
     {DTYPE_IQ2_S, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 80, 80, 0}}},
-    {DTYPE_IQ3_XXS, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 64, 64, 0}, {66, 66, 4, 8, 8, 0}}},
+    {DTYPE_IQ3_XXS, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 64, 64, 0}, WORD_PLANES(66, 66, 4)}},
     {DTYPE_IQ3_S, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 108, 108, 0}}},
-    {DTYPE_IQ1_S, {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 32, 0}, {34, 34, 2, 8, 8, 0}}},
-    {DTYPE_IQ1_M, {{0, 0, 1, 48, 48, 0}, {48, 48, 2, 4, 4, 0}}},
+    {DTYPE_IQ1_S,
+     {{0, 0, 2, 1, 1, 0}, {2, 2, 1, 32, 32, 0}, {34, 34, 1, 8, 1, 2}, {35, 42, 1, 8, 1, 2}}},
+    {DTYPE_IQ1_M, {{0, 0, 1, 48, 48, 0}, {48, 48, 1, 4, 1, 2}, {49, 52, 1, 4, 1, 2}}},
     {DTYPE_TQ1_0, {{0, 0, 4, 13, 13, 0}, {52, 52, 2, 1, 1, 0}}},
 };
 

@@ -5,7 +5,7 @@
  * Everything is integers, so all levels give the same codes. Formats: quant/blocks_codebook.c. */
 #include "backend/cpu/book.h"
 
-enum { LANES16 = TILE_ROWS, MAX_ENTRIES = 64 };
+enum { LANES16 = TILE_ROWS, MAX_ENTRIES = 64, BOOK_AHEAD = 4096 };
 
 typedef struct BookGrid {
     const uint8_t *lo, *hi;
@@ -13,7 +13,8 @@ typedef struct BookGrid {
 } BookGrid;
 
 typedef struct BookFields {
-    const uint8_t *low; /* of the block: low bytes of the indices */
+    const uint8_t *low;         /* of the block: low bytes of the indices */
+    const unsigned char *ahead; /* what to fetch meanwhile */
     uint8_t high[MAX_ENTRIES * LANES16], sign[32 * LANES16], sub[16 * LANES16];
     uint8_t lo[MAX_ENTRIES * LANES16], hi[MAX_ENTRIES * LANES16]; /* the entries */
 } BookFields;
@@ -29,95 +30,124 @@ static void book_lookup(const BookGrid *g, const uint8_t *low, const uint8_t *hi
 }
 #endif
 
-INLINE uint32_t word_at(const unsigned char *p, int i) {
-    uint32_t w;
-    memcpy(&w, p + 4 * i, 4);
-    return w;
-}
+/* Sixteen bytes, one a lane, as two words: a shift brings in bits of the neighbour above, which the
+ * masks take out again. */
+typedef struct Lanes {
+    uint64_t v[2];
+} Lanes;
+#define EACH_BYTE(x) ((x)*0x0101010101010101u)
 
-INLINE uint16_t half_at(const unsigned char *p, int i) {
-    uint16_t w;
-    memcpy(&w, p + 2 * i, 2);
-    return w;
+INLINE Lanes lanes_at(const unsigned char *p, int i) {
+    Lanes r;
+    memcpy(&r, p + i * LANES16, sizeof r);
+    return r;
 }
+INLINE Lanes lanes_bits(Lanes a, int shift, unsigned mask) {
+    return (Lanes){{a.v[0] >> shift & EACH_BYTE(mask), a.v[1] >> shift & EACH_BYTE(mask)}};
+}
+/* a + b << shift; the sums fit their bytes. */
+INLINE Lanes lanes_join(Lanes a, Lanes b, int shift) {
+    return (Lanes){{a.v[0] + (b.v[0] << shift), a.v[1] + (b.v[1] << shift)}};
+}
+/* a * by + 1 */
+INLINE Lanes lanes_odd(Lanes a, unsigned by) {
+    return (Lanes){{a.v[0] * by + EACH_BYTE(1), a.v[1] * by + EACH_BYTE(1)}};
+}
+INLINE void lanes_put(uint8_t *p, int i, Lanes a) { memcpy(p + i * LANES16, &a, sizeof a); }
 
-/* The eighth sign makes the number of minus signs even. */
-static void even_signs(uint8_t *s, int n) {
-    for (int i = 0; i < n; i++) {
-        uint8_t x = s[i] & 127, p = (uint8_t)(x ^ x >> 4);
-        p ^= (uint8_t)(p >> 2);
-        p ^= (uint8_t)(p >> 1);
-        s[i] = (uint8_t)(x | p << 7);
+/* 7 sign bits in each byte; the eighth makes the number of minus signs even. */
+static void even_signs(uint8_t *s) {
+    for (int i = 0; i < 32 * LANES16; i += 8) {
+        uint64_t x, p;
+        memcpy(&x, s + i, 8);
+        p = x ^ x >> 4; /* parities in the low bits: what comes from above never gets there */
+        p ^= p >> 2;
+        p ^= p >> 1;
+        x |= (p & EACH_BYTE(1)) << 7;
+        memcpy(s + i, &x, 8);
     }
 }
 
-#define EACH_LANE for (int i = 0; i < LANES16; i++)
-
-/* IQ2_XXS, IQ3_XXS: 28 sign bits and a scale in each of eight words. */
-static void fields_words(const unsigned char *words, BookFields *f) {
-    for (int g = 0; g < 8; g++, words += 4 * LANES16) {
-        EACH_LANE f->sub[g * LANES16 + i] = (uint8_t)(2 * (word_at(words, i) >> 28) + 1);
-        for (int l = 0; l < 4; l++)
-            EACH_LANE f->sign[(4 * g + l) * LANES16 + i] = (uint8_t)(word_at(words, i) >> 7 * l);
+/* IQ2_XXS, IQ3_XXS: eight words of four times 7 sign bits and a scale, in byte planes. */
+static void fields_words(const unsigned char *p, BookFields *f) {
+    for (int g = 0; g < 8; g++) {
+        Lanes a = lanes_at(p, g), b = lanes_at(p, 8 + g), c = lanes_at(p, 16 + g),
+              d = lanes_at(p, 24 + g);
+        uint8_t *sign = f->sign + 4 * g * LANES16;
+        lanes_put(sign, 0, lanes_bits(a, 0, 127));
+        lanes_put(sign, 1, lanes_join(lanes_bits(a, 7, 1), lanes_bits(b, 0, 63), 1));
+        lanes_put(sign, 2, lanes_join(lanes_bits(b, 6, 3), lanes_bits(c, 0, 31), 2));
+        lanes_put(sign, 3, lanes_join(lanes_bits(c, 5, 7), lanes_bits(d, 0, 15), 3));
+        lanes_put(f->sub, g, lanes_odd(lanes_bits(d, 4, 15), 2));
     }
-    even_signs(f->sign, 32 * LANES16);
+    even_signs(f->sign);
 }
 
 /* Nibbles in n bytes. */
 static void fields_scales(const unsigned char *p, int n, BookFields *f) {
-    for (int g = 0; g < 2 * n; g++)
-        EACH_LANE f->sub[g * LANES16 + i] =
-            (uint8_t)(2 * (p[g / 2 * LANES16 + i] >> 4 * (g % 2) & 15) + 1);
+    for (int i = 0; i < n; i++) {
+        lanes_put(f->sub, 2 * i, lanes_odd(lanes_bits(lanes_at(p, i), 0, 15), 2));
+        lanes_put(f->sub, 2 * i + 1, lanes_odd(lanes_bits(lanes_at(p, i), 4, 15), 2));
+    }
+}
+
+/* High bits of n indices, so many bits each, low ones first. */
+INLINE void fields_high(const unsigned char *qh, int n, const int bits, BookFields *f) {
+    const int per = 8 / bits;
+    for (int l = 0; l < n; l++)
+        lanes_put(f->high, l, lanes_bits(lanes_at(qh, l / per), l % per * bits, (1u << bits) - 1));
 }
 
 static void fields_2xs(const unsigned char *p, BookFields *f) {
-    const unsigned char *hi = p + 34 * LANES16;
-    for (int i = 0; i < 32 * LANES16; i++) {
-        f->high[i] = hi[i] & 1;
-        f->sign[i] = hi[i] >> 1;
+    for (int l = 0; l < 32; l++) {
+        Lanes hi = lanes_at(p, 34 + l);
+        lanes_put(f->high, l, lanes_bits(hi, 0, 1));
+        lanes_put(f->sign, l, lanes_bits(hi, 1, 127));
     }
-    even_signs(f->sign, 32 * LANES16);
+    even_signs(f->sign);
     fields_scales(p + 66 * LANES16, 8, f);
 }
 
 static void fields_2s(const unsigned char *p, BookFields *f) {
-    const unsigned char *qh = p + 66 * LANES16;
     memcpy(f->sign, p + 34 * LANES16, sizeof f->sign);
-    for (int l = 0; l < 32; l++)
-        EACH_LANE f->high[l * LANES16 + i] = qh[l / 4 * LANES16 + i] >> 2 * (l % 4) & 3;
+    fields_high(p + 66 * LANES16, 32, 2, f);
     fields_scales(p + 74 * LANES16, 8, f);
 }
 
 static void fields_3s(const unsigned char *p, BookFields *f) {
-    const unsigned char *qh = p + 66 * LANES16;
     memcpy(f->sign, p + 74 * LANES16, sizeof f->sign);
-    for (int l = 0; l < 64; l++)
-        EACH_LANE f->high[l * LANES16 + i] = qh[l / 8 * LANES16 + i] >> l % 8 & 1;
+    fields_high(p + 66 * LANES16, 64, 1, f);
     fields_scales(p + 106 * LANES16, 4, f);
+}
+
+/* Four times three bits from the low and the high byte of a word. */
+INLINE void put_threes(Lanes lo, Lanes hi, uint8_t *out) {
+    lanes_put(out, 0, lanes_bits(lo, 0, 7));
+    lanes_put(out, 1, lanes_bits(lo, 3, 7));
+    lanes_put(out, 2, lanes_join(lanes_bits(lo, 6, 3), lanes_bits(hi, 0, 1), 2));
+    lanes_put(out, 3, lanes_bits(hi, 1, 7));
 }
 
 /* IQ1: the sign byte is what is added to eight times the trit: 1, or 255 for minus one. */
 static void fields_1s(const unsigned char *p, BookFields *f) {
-    const unsigned char *qh = p + 34 * LANES16;
-    for (int g = 0; g < 8; g++, qh += 2 * LANES16) {
-        EACH_LANE f->sub[g * LANES16 + i] = (uint8_t)(2 * (half_at(qh, i) >> 12 & 7) + 1);
-        for (int l = 0; l < 4; l++) EACH_LANE {
-                f->high[(4 * g + l) * LANES16 + i] = half_at(qh, i) >> 3 * l & 7;
-                f->sign[(4 * g + l) * LANES16 + i] = half_at(qh, i) & 0x8000 ? 255 : 1;
-            }
+    for (int g = 0; g < 8; g++) {
+        Lanes lo = lanes_at(p, 34 + g), hi = lanes_at(p, 42 + g);
+        put_threes(lo, hi, f->high + 4 * g * LANES16);
+        for (int l = 0; l < 4; l++)
+            lanes_put(f->sign, 4 * g + l, lanes_odd(lanes_bits(hi, 7, 1), 254));
+        lanes_put(f->sub, g, lanes_odd(lanes_bits(hi, 4, 7), 2));
     }
 }
 
 static void fields_1m(const unsigned char *p, BookFields *f) {
-    const unsigned char *qh = p + 32 * LANES16, *sc = p + 48 * LANES16;
-    for (int l = 0; l < 32; l++) EACH_LANE {
-            unsigned q = qh[l / 2 * LANES16 + i] >> 4 * (l % 2) & 15u;
-            f->high[l * LANES16 + i] = q & 7;
-            f->sign[l * LANES16 + i] = q & 8 ? 255 : 1;
-        }
-    for (int g = 0; g < 16; g++)
-        EACH_LANE f->sub[g * LANES16 + i] =
-            (uint8_t)(2 * (half_at(sc + g / 4 * 2 * LANES16, i) >> 3 * (g % 4) & 7) + 1);
+    for (int l = 0; l < 32; l++) {
+        Lanes q = lanes_at(p, 32 + l / 2);
+        lanes_put(f->high, l, lanes_bits(q, l % 2 * 4, 7));
+        lanes_put(f->sign, l, lanes_odd(lanes_bits(q, l % 2 * 4 + 3, 1), 254));
+    }
+    for (int i = 0; i < 4; i++)
+        put_threes(lanes_at(p, 48 + i), lanes_at(p, 52 + i), f->sub + 4 * i * LANES16);
+    for (int g = 0; g < 16; g++) lanes_put(f->sub, g, lanes_odd(lanes_at(f->sub, g), 2));
 }
 
 /* Eight bits = four levels of two, to a byte each: the copies overlap only above the two bits that
@@ -129,10 +159,17 @@ INLINE qb spread_pairs(qi e) {
 }
 
 /* Vectors of eight: two output vectors an entry. */
+/* The fields of a block are read in a burst, after which memory would have nothing to do: lines of
+ * a later block are asked for between the others' codes (measured: 7.7 instead of 17 GMAC/s). */
+INLINE void fetch_ahead(const unsigned char *p, int line) {
+    __builtin_prefetch(p + line * CODE_VEC, 0, 3);
+}
+
 INLINE void put_eights(const BookFields *f, const uint8_t *level, const bool trits,
                        uint8_t *codes) {
     const qb levels = qb_table(level);
-    for (int l = 0; l < 32; l++, codes += 2 * CODE_VEC)
+    for (int l = 0; l < 32; l++, codes += 2 * CODE_VEC) {
+        fetch_ahead(f->ahead, l);
         for (int lane0 = 0; lane0 < LANES16; lane0 += Q_LANES) {
             const int at = l * LANES16 + lane0;
             const qb sign = qb_dup(qi_load_u8(f->sign + at));
@@ -143,20 +180,28 @@ INLINE void put_eights(const BookFields *f, const uint8_t *level, const bool tri
             qb_store(codes + 4 * lane0, a);
             qb_store(codes + CODE_VEC + 4 * lane0, b);
         }
+    }
 }
 
-/* Vectors of four: nibbles of two bytes. */
+INLINE qb spread_nibbles(const BookFields *f, int at) {
+    qi e = qi_or(qi_load_u8(f->lo + at), qi_shl(qi_load_u8(f->hi + at), 16));
+    return qb_and(qi_as_qb(qi_or(e, qi_shl(e, 4))), qb_set1(15));
+}
+
+/* Vectors of four: nibbles of two bytes; a sign byte serves two. */
 INLINE void put_fours(const BookFields *f, const uint8_t *level, uint8_t *codes) {
     const qb levels = qb_table(level);
-    for (int l = 0; l < 64; l++, codes += CODE_VEC)
+    for (int l = 0; l < 32; l++, codes += 2 * CODE_VEC) {
+        fetch_ahead(f->ahead, l);
         for (int lane0 = 0; lane0 < LANES16; lane0 += Q_LANES) {
-            const int at = l * LANES16 + lane0;
-            const qb sign = qb_dup(qi_load_u8(f->sign + l / 2 * LANES16 + lane0));
-            qi e = qi_or(qi_load_u8(f->lo + at), qi_shl(qi_load_u8(f->hi + at), 16));
-            e = qi_or(e, qi_shl(e, 4));
-            qb c = qb_lookup(levels, qb_and(qi_as_qb(e), qb_set1(15)));
-            qb_store(codes + 4 * lane0, l % 2 ? qb_mirror(c, sign, 1) : qb_mirror(c, sign, 0));
+            const int at = 2 * l * LANES16 + lane0;
+            const qb sign = qb_dup(qi_load_u8(f->sign + l * LANES16 + lane0));
+            qb a = qb_lookup(levels, spread_nibbles(f, at));
+            qb b = qb_lookup(levels, spread_nibbles(f, at + LANES16));
+            qb_store(codes + 4 * lane0, qb_mirror(a, sign, 0));
+            qb_store(codes + CODE_VEC + 4 * lane0, qb_mirror(b, sign, 1));
         }
+    }
 }
 
 /* Five trits a byte, highest first: a trit is the top of the byte in thirds, and times three (mod
@@ -197,6 +242,7 @@ INLINE void expand_fours(BookFields *f, BookGrid g, const uint8_t *level, uint8_
 
 /* One block of a tile: its codes; sub scales stay in f. */
 static void expand_block(DType t, const unsigned char *p, BookFields *f, uint8_t *codes) {
+    f->ahead = p + BOOK_AHEAD;
     f->low = t == DTYPE_IQ1_M ? p : p + 2 * LANES16;
     switch (t) {
     case DTYPE_IQ2_XXS:
@@ -228,6 +274,7 @@ static void expand_block(DType t, const unsigned char *p, BookFields *f, uint8_t
         expand_eights(f, GRID(1s), LEVELS_1, true, codes);
         return;
     default: /* TQ1_0: 8 words of five trits, 4 of five, 1 of four */
+        for (int l = 0; l < 14; l++) fetch_ahead(f->ahead, l);
         put_trits(p, 8, 5, codes);
         put_trits(p + 8 * CODE_VEC, 4, 5, codes + 40 * CODE_VEC);
         put_trits(p + 12 * CODE_VEC, 1, 4, codes + 60 * CODE_VEC);
@@ -235,17 +282,14 @@ static void expand_block(DType t, const unsigned char *p, BookFields *f, uint8_t
     }
 }
 
-/* The blocks' d of all lanes. */
+/* The blocks' d of all lanes; IQ1_M has a nibble of it on top of each of four words. */
 static vf block_scales(DType t, const unsigned char *p) {
     uint16_t d[LANES16];
     memcpy(d, p + (t == DTYPE_TQ1_0 ? 52 * LANES16 : 0), sizeof d);
-    const unsigned char *sc = p + 48 * LANES16;
-    for (int i = 0; t == DTYPE_IQ1_M && i < LANES16; i++) {
-        unsigned bits = 0;
-        for (int j = 0; j < 4; j++)
-            bits |= (unsigned)(half_at(sc + j * 2 * LANES16, i) >> 12) << 4 * j;
-        d[i] = (uint16_t)bits;
-    }
+    const unsigned char *tops = p + 52 * LANES16;
+    for (int i = 0; t == DTYPE_IQ1_M && i < LANES16; i++)
+        d[i] = (uint16_t)(tops[i] >> 4 | (tops[i + 16] & 240) | (tops[i + 32] & 240) << 4 |
+                          (tops[i + 48] & 240) << 8);
     return vf_load_f16(d);
 }
 

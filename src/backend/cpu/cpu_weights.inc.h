@@ -48,10 +48,9 @@ static RIG_UNUSED void rig_weight_fp8(RigWeight *w, DType t, bool mx, uint64_t s
                                       uint64_t k) {
     uint64_t rows = mx ? n : (n + 127) / 128, cols = mx ? k / 32 : (k + 127) / 128;
     uint8_t *data = mem_alloc(n * k), *scales = mem_alloc(rows * cols * 4);
-    for (uint64_t i = 0; i < n * k; i++) {
-        data[i] = (uint8_t)(int)(rig_random(seed, i) * 0x1p20f);
-        if (!isfinite(fp_e4m3_to_f32(data[i])) || !isfinite(fp_e5m2_to_f32(data[i]))) data[i] ^= 64;
-    }
+    for (uint64_t i = 0; i < n * k; i++)
+        data[i] = t == DTYPE_F8_E5M2 ? (uint8_t)(fp_f32_to_f16(100 * rig_random(seed, i)) >> 8)
+                                     : fp_f32_to_e4m3(400 * rig_random(seed, i));
     for (uint64_t i = 0; i < rows * cols; i++) {
         float s = 0.01f + 0.005f * rig_random(seed + 1, i);
         if (mx)

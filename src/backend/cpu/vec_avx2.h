@@ -91,7 +91,8 @@ INLINE vm vi_eq(vi x, vi y) {
 }
 #define vi_shl(x, n) ((vi){_mm256_slli_epi32((x).a, n), _mm256_slli_epi32((x).b, n)})
 #define vi_shr(x, n) ((vi){_mm256_srli_epi32((x).a, n), _mm256_srli_epi32((x).b, n)})
-#define vi_sar(x, n) ((vi){_mm256_srai_epi32((x).a, n), _mm256_srai_epi32((x).b, n)})
+#define vi_shl_halves(x, n) ((vi){_mm256_slli_epi16((x).a, n), _mm256_slli_epi16((x).b, n)})
+#define vi_sar_halves(x, n) ((vi){_mm256_srai_epi16((x).a, n), _mm256_srai_epi16((x).b, n)})
 INLINE vi vf_to_vi(vf x) {
     return (vi){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
 } /* nearest even */

@@ -46,7 +46,8 @@ INLINE void vi_store(int32_t *p, vi v) { _mm512_storeu_si512((void *)p, v); }
 INLINE vm vi_eq(vi a, vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
 #define vi_shl(a, n) _mm512_slli_epi32(a, n)
 #define vi_shr(a, n) _mm512_srli_epi32(a, n)
-#define vi_sar(a, n) _mm512_srai_epi32(a, n)
+#define vi_shl_halves(a, n) _mm512_slli_epi16(a, n) /* each 16 bits for themselves */
+#define vi_sar_halves(a, n) _mm512_srai_epi16(a, n)
 INLINE vi vf_to_vi(vf a) { return _mm512_cvtps_epi32(a); } /* nearest even */
 INLINE vf vi_to_vf(vi a) { return _mm512_cvtepi32_ps(a); }
 INLINE vf vi_as_vf(vi a) { return _mm512_castsi512_ps(a); }

@@ -63,8 +63,13 @@ INLINE void vi_store(int32_t *p, vi v) { LANES p[i] = v.v[i]; }
 VEC_OP(vm, vi_eq, (vi a, vi b), a.v[i] == b.v[i])
 VEC_OP(vi, vi_shl, (vi a, int n), (int32_t)((uint32_t)a.v[i] << n))
 VEC_OP(vi, vi_shr, (vi a, int n), (int32_t)((uint32_t)a.v[i] >> n))
-VEC_OP(vi, vi_sar, (vi a, int n),
-       (int32_t)((uint32_t)a.v[i] >> n | (a.v[i] < 0 ? ~(UINT32_MAX >> n) : 0)))
+INLINE uint32_t sar16(uint32_t h, int n) {
+    return (h >> n | (h & 0x8000 ? ~(0xffffu >> n) : 0)) & 0xffff;
+}
+VEC_OP(vi, vi_shl_halves, (vi a, int n),
+       (int32_t)(((uint32_t)a.v[i] << n & 0xffff) | (uint32_t)a.v[i] >> 16 << (16 + n)))
+VEC_OP(vi, vi_sar_halves, (vi a, int n),
+       (int32_t)(sar16((uint32_t)a.v[i] & 0xffff, n) | sar16((uint32_t)a.v[i] >> 16, n) << 16))
 /* Out of range and NaN give INT32_MIN, as the instruction does. */
 INLINE int32_t lane_to_int(float x) {
     return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)lrintf(x) : INT32_MIN;

@@ -12,17 +12,28 @@
 #define WIDEN_E4M3 0x1p120f
 #define WIDEN_E5M2 0x1p112f
 
-INLINE vf w_value(vi codes, const int i, const bool e5m2) {
-    vi v = vi_sar(vi_shl(codes, 24 - 8 * i), e5m2 ? 3 : 4);
-    return vi_as_vf(vi_and(v, vi_set1(e5m2 ? (int32_t)0x8fe00000 : (int32_t)0x87f00000)));
-}
-
+enum { W_AHEAD = 4096 };
 enum { W_E4M3, W_E5M2, W_FOUR };
 
-/* Column 4q + i of the unit, 16 outputs, from the vector(s) of codes loaded for q. */
-INLINE vf w_weight(vi codes, const int q, const int i, const int type, VfTable values) {
-    if (type == W_FOUR) return vf_lookup(values, vi_shr(codes, 8 * i + 4 * (q % 2)));
-    return w_value(codes, i, type == W_E5M2);
+/* Columns 4q .. 4q + 3 of 16 outputs, one at a time. Of one-byte floats, the upper halves of f32
+ * are made for two columns at once: bytes 0 and 2, 1 and 3 of each lane. */
+typedef struct WCols {
+    vi even, odd;
+} WCols;
+
+INLINE WCols w_cols(const unsigned char *p, const int type) {
+    vi v = vi_load(p);
+    if (type == W_FOUR) return (WCols){v, v};
+    const vi keep = vi_set1(type == W_E5M2 ? (int32_t)0x8fe08fe0 : (int32_t)0x87f087f0);
+    const int n = type == W_E5M2 ? 3 : 4;
+    return (WCols){vi_and(vi_sar_halves(vi_shl_halves(v, 8), n), keep),
+                   vi_and(vi_sar_halves(v, n), keep)};
+}
+
+INLINE vf w_weight(WCols c, const int q, const int i, const int type, VfTable values) {
+    if (type == W_FOUR) return vf_lookup(values, vi_shr(c.even, 8 * i + 4 * (q % 2)));
+    vi v = i % 2 ? c.odd : c.even;
+    return vi_as_vf(i < 2 ? vi_shl(v, 16) : vi_and(v, vi_set1((int32_t)0xffff0000)));
 }
 
 #define W_STEP(r)                                                                                  \
@@ -33,15 +44,15 @@ INLINE vf w_weight(vi codes, const int q, const int i, const int type, VfTable v
     }
 #define W_COL(q, i)                                                                                \
     {                                                                                              \
+        const size_t k = 4 * q + i;                                                                \
         vf wa = vf_mul(w_weight(ca, q, i, type, values), sa);                                      \
         vf wb = vf_mul(w_weight(cb, q, i, type, values), sb);                                      \
         F_ROWS(W_STEP)                                                                             \
-        k++;                                                                                       \
     }
 #define W_COLS(q)                                                                                  \
     {                                                                                              \
         const size_t at = (type == W_FOUR ? q / 2 : q) * CODE_VEC;                                 \
-        vi ca = vi_load(w + at), cb = vi_load(w + half + at);                                      \
+        WCols ca = w_cols(w + at, type), cb = w_cols(w + half + at, type);                         \
         W_COL(q, 0) W_COL(q, 1) W_COL(q, 2) W_COL(q, 3)                                            \
     }
 #define W_SCALES                                                                                   \
@@ -62,7 +73,7 @@ static void widen_tail(const FArgs *args, const int R, float *tail) {
 
 INLINE void widen_tile_rows(const FArgs *args, const int R, const int type) {
     const PackedMat *m = args->m;
-    size_t s = args->x_stride, k = 0;
+    size_t s = args->x_stride;
     const float *x = args->x, *scale = args->scale;
     const size_t half = (size_t)(type == W_FOUR ? 4 : 8) * CODE_VEC;
     const unsigned char *w = args->tile + m->head_bytes;
@@ -72,12 +83,12 @@ INLINE void widen_tile_rows(const FArgs *args, const int R, const int type) {
     float tail[F_MAX_ROWS * UNIT_COLS];
     vf sa = vf_zero(), sb = sa;
     F_ROWS(F_DECLARE)
-    for (uint32_t u = 0; u < n_units; u++, w += 2 * half) {
+    for (uint32_t u = 0; u < n_units; u++, w += 2 * half, x += UNIT_COLS) {
+        for (size_t z = 0; z < 2 * half; z += CODE_VEC) __builtin_prefetch(w + W_AHEAD + z, 0, 2);
         if ((u + 1) * UNIT_COLS > args->k) {
             widen_tail(args, R, tail);
             x = tail;
             s = UNIT_COLS;
-            k = 0;
         }
         const float *p0 = x, *p1 = R > 3 ? p0 + 3 * s : p0, *p2 = R > 6 ? p0 + 6 * s : p0,
                     *p3 = R > 9 ? p0 + 9 * s : p0;
