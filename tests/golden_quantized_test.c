@@ -151,11 +151,31 @@ static bool check_greedy(const Case *c, Engine *e, const Model *m, Err *err) {
     return true;
 }
 
+/* Promise P5, on the cpu (ref keeps doubles): 1.05 times the file's bytes, and what a page and a
+ * tile not filled cost matrices as small as these. */
+static bool check_bytes(const Case *c, const Model *m, Err *err) {
+    enum { SMALL_BYTES = 4096 + 1024 };
+    double file = 0;
+    for (uint32_t i = 0; c->rounds && i < weights_count(m->arch.weights); i++) {
+        const ArchWeight *w = weights_get(m->arch.weights, (int32_t)i);
+        for (int p = 0; p < w->n_parts; p++) {
+            const WeightSource *s = &w->parts[p];
+            double bytes = 0;
+            for (int id = 0; id < QPART_COUNT; id++)
+                if (s->m.part[id].dtype != DTYPE_NONE) bytes += (double)s->m.part[id].n_bytes;
+            file += bytes * s->n * s->k / ((double)s->form->n * (double)s->form->k) + SMALL_BYTES;
+        }
+    }
+    return !c->rounds || (double)m->weight_bytes <= 1.05 * file ||
+           err_set(err, ERR_INTERNAL, "%llu bytes packed, %.0f are allowed",
+                   (unsigned long long)m->weight_bytes, 1.05 * file);
+}
+
 static bool check(const Case *c, Err *err) {
     Model *m = NULL;
     Engine *e = NULL;
-    bool ok =
-        engine_for(c, &m, &e, err) && check_logits(c, e, m, err) && check_greedy(c, e, m, err);
+    bool ok = engine_for(c, &m, &e, err) && check_bytes(c, m, err) && check_logits(c, e, m, err) &&
+              check_greedy(c, e, m, err);
     engine_close(e);
     model_close(m);
     return ok;
