@@ -92,6 +92,10 @@ struct ArchModel {
     uint32_t hidden, n_layers, vocab;
     /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */
     uint64_t context;
+    /* Encoders: every row sees all of its sequence; token types (0: none), labels of the "scores"
+     * output (0: it has none). */
+    bool both_ways;
+    uint32_t n_types, n_labels;
     uint32_t cross_rows; /* rows of cross planes a sequence has at most */
     /* the spec that fixes a request's length class; NULL: classes do not matter */
     const RopeSpec *class_rope;
@@ -107,6 +111,10 @@ const Arch *arch_find(const Checkpoint *ck); /* NULL if the registry has no such
 
 /* decoder.c, for families */
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
+/* What decoder_build() begins and ends with: the shared keys of the config and the defaults of all
+ * layers; the finished program and its facts. */
+bool decoder_read(Decoder *d, Err *err) MUST_CHECK;
+bool decoder_finish(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
 /* Scores of a GGUF are divided by the square root of this. */
 uint32_t decoder_gguf_scalar(const Decoder *d);
 bool act_parse(Str name, Act *out, Err *err) MUST_CHECK;

@@ -103,7 +103,7 @@ static bool layer_defaults(Decoder *d, Err *err) {
                             err);
 }
 
-static bool read_shared(Decoder *d, Err *err) {
+bool decoder_read(Decoder *d, Err *err) {
     const Config *c = d->config;
     double eps;
     if (!read_u32(c, "hidden_size", CONFIG_REQUIRED, MAX_WIDTH, &d->hidden, err)) return false;
@@ -338,8 +338,21 @@ static uint64_t context_limit(const Decoder *d) {
     return extended < 1 ? 1 : extended > UINT32_MAX ? UINT32_MAX : (uint64_t)extended;
 }
 
+bool decoder_finish(Decoder *d, ArchModel *out, Err *err) {
+    if (!prog_finish(d->b, &out->text, err)) return false;
+    out->hidden = d->hidden;
+    out->n_layers = d->n_layers;
+    out->vocab = d->vocab;
+    if (!out->context) out->context = context_limit(d);
+    for (uint32_t i = 0; i < out->text->n_ropes && !out->class_rope; i++) {
+        RopeKind kind = out->text->ropes[i].kind;
+        if (kind == ROPE_DYNAMIC || kind == ROPE_LONG) out->class_rope = &out->text->ropes[i];
+    }
+    return true;
+}
+
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
-    if (!read_shared(d, err) || !rope_tensors(d, err)) return false;
+    if (!decoder_read(d, err) || !rope_tensors(d, err)) return false;
     if (d->arch->adjust && !d->arch->adjust(d, err)) return false;
     WeightId table = arch_take(d, WEIGHT_TABLE, -1, ".weight",
                                &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
@@ -359,14 +372,5 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     out->layers = layers;
     prog_output(d->b, build_head(d, x), "logits");
     if (!weights_finish(d->weights, err)) return false;
-    if (!prog_finish(d->b, &out->text, err)) return false;
-    out->hidden = d->hidden;
-    out->n_layers = d->n_layers;
-    out->vocab = d->vocab;
-    out->context = context_limit(d);
-    for (uint32_t i = 0; i < out->text->n_ropes && !out->class_rope; i++) {
-        RopeKind kind = out->text->ropes[i].kind;
-        if (kind == ROPE_DYNAMIC || kind == ROPE_LONG) out->class_rope = &out->text->ropes[i];
-    }
-    return true;
+    return decoder_finish(d, out, err);
 }

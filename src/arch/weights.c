@@ -40,8 +40,8 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
 
 /* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside
  * "model.". */
-static const char *const PREFIXES[] = {"model.", "", "language_model.model.",
-                                       "model.language_model."};
+static const char *const PREFIXES[] = {
+    "model.", "", "language_model.model.", "model.language_model.", "bert.", "roberta."};
 
 enum { MAX_NAME = WEIGHTS_MAX_NAME, MAX_BIAS = 1 << 22 };
 

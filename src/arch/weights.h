@@ -48,6 +48,14 @@ typedef enum Role {
     ROLE_SHARED_UP,
     ROLE_SHARED_DOWN,
     ROLE_SHARED_SWITCH,
+    /* encoders */
+    ROLE_POS_EMBED,
+    ROLE_TYPE_EMBED,
+    ROLE_EMBED_NORM,
+    ROLE_POOLER,
+    ROLE_CLASS,
+    ROLE_CLASS_DENSE,
+    ROLE_CLASS_OUT,
     ROLE_COUNT
 } Role;
 

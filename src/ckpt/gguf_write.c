@@ -150,13 +150,11 @@ bool gguf_write_open(GgufOut *o, const char *path, Err *err) {
     ok = ok && fileout_open(&o->file, path, o->a, err) &&
          fileout_put(&o->file, 0, head.p, head.n, err);
     for (size_t i = 0; ok && i < o->n_tensors; i++) o->tensors[i].offset += head.n;
-    /* the padding behind the last one */
+    /* up to the padding behind the last one: the file has its length from the start */
     if (ok && o->n_tensors) {
         const CkptTensor *t = &o->tensors[o->n_tensors - 1];
-        uint64_t end = t->offset + t->n_bytes;
-        static const char zeros[ALIGNMENT];
-        ok = fileout_put(&o->file, end, zeros, (size_t)((ALIGNMENT - end % ALIGNMENT) % ALIGNMENT),
-                         err);
+        uint64_t end = (t->offset + t->n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        ok = fileout_put(&o->file, end - 1, "", 1, err);
     }
     buf_deinit(&head);
     return ok;

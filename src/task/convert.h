@@ -18,7 +18,7 @@ typedef enum ConvertKind { CONVERT_MLX, CONVERT_GGUF } ConvertKind;
 typedef struct ConvertOptions {
     ConvertKind kind;
     bool plain;     /* MLX: decode, quantize nothing */
-    QFormat mode;   /* MLX: QFORMAT_MLX_AFFINE, _MXFP4, _MXFP8, _NVFP4 */
+    QFormat mode;   /* MLX: QFORMAT_MLX_AFFINE (also ROWS), _MXFP4, _MXFP8, _NVFP4 */
     unsigned bits;  /* affine: 1 2 3 4 5 6 8; 0: 4. Others: 0 or their own */
     unsigned group; /* affine: 32 64 128; 0: 64. Others: 0 or their own */
     /* MLX: "mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6": more bits for the head and for the

@@ -25,8 +25,9 @@ typedef struct Mlx {
 static bool settings(Mlx *m, Err *err) {
     const ConvertOptions *o = m->p->o;
     uint64_t w, s, b;
-    bool affine = o->mode == QFORMAT_MLX_AFFINE;
-    m->base = (EncodeMlx){.format = o->mode, .bits = o->bits, .group = o->group};
+    QFormat mode = o->mode == QFORMAT_ROWS ? QFORMAT_MLX_AFFINE : o->mode;
+    bool affine = mode == QFORMAT_MLX_AFFINE;
+    m->base = (EncodeMlx){.format = mode, .bits = o->bits, .group = o->group};
     m->base.scale_dtype = DTYPE_F32;
     if (affine && !o->bits) m->base.bits = 4;
     if (affine && !o->group) m->base.group = 64;

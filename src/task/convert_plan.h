@@ -51,6 +51,10 @@ DType gguftypes_of(const GgufTypes *t, const GgufMatrix *m);
 bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err) MUST_CHECK;
 bool convert_vocab(const ConvertPlan *p, GgufOut *out, Err *err) MUST_CHECK;
 
+/* convert_check.c: reads back what the file at path says, its data not yet written: ERR_UNSUPPORTED
+ * unless it is the program that was opened. */
+bool convert_check(const ConvertPlan *p, const char *path, Err *err) MUST_CHECK;
+
 /* convert_dir.c: an output directory that appears whole. */
 typedef struct OutDir {
     const char *path, *temporary;

@@ -185,8 +185,24 @@ static void put_roles(const Vocabulary *v) {
     put_role(v, "eot", tokenizer_role(v->t, TOK_EOT));
     put_role(v, "unknown", tokenizer_role(v->t, TOK_UNK));
     put_role(v, "padding", role_or_config(v, TOK_PAD, "pad_token_id"));
-    gguf_write_bool(v->out, "tokenizer.ggml.add_bos_token", tokenizer_adds_bos(v->t));
-    gguf_write_bool(v->out, "tokenizer.ggml.add_eos_token", false);
+}
+
+/* What stands around a text by itself: keys can say BOS in front and EOS behind. */
+static bool put_ends(const Vocabulary *v, Err *err) {
+    TokIds bare = {0}, all = {0};
+    bool ok = tokenizer_encode_text(v->t, STR("a"), false, false, &bare, err) &&
+              tokenizer_encode_text(v->t, STR("a"), true, false, &all, err);
+    size_t extra = ok && all.n >= bare.n ? all.n - bare.n : 0;
+    bool bos = ok && extra && all.p[0] == role_or_config(v, TOK_BOS, "bos_token_id");
+    bool eos = ok && extra > bos && all.p[all.n - 1] == role_or_config(v, TOK_EOS, "eos_token_id");
+    if (extra != (size_t)bos + eos)
+        log_warn("the tokenizer puts %zu tokens around a text; the GGUF can say %d", extra,
+                 bos + eos);
+    gguf_write_bool(v->out, "tokenizer.ggml.add_bos_token", bos);
+    gguf_write_bool(v->out, "tokenizer.ggml.add_eos_token", eos);
+    tokids_deinit(&bare);
+    tokids_deinit(&all);
+    return ok;
 }
 
 static void put_tokens(Vocabulary *v, const char *model, Str pre) {
@@ -258,7 +274,7 @@ static bool put_all(Vocabulary *v, Err *err) {
     if (!(fallback ? put_scores(v, err) : put_merges(v, err))) return false;
     if (fallback) gguf_write_bool(v->out, "tokenizer.ggml.add_space_prefix", has_prefix_blank(v));
     put_roles(v);
-    return put_template(v, err);
+    return put_ends(v, err) && put_template(v, err);
 }
 
 bool convert_vocab(const ConvertPlan *p, GgufOut *out, Err *err) {

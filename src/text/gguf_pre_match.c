@@ -65,8 +65,8 @@ static bool best_of(const Probe *want, Str *out, Err *err) {
     const GgufPre *list = ggufpre_list(&n);
     for (size_t i = 0; i < n; i++) {
         bool alike;
-        int score =
-            (list[i].ignore_merges == want->t->bpe.ignore_merges) + (list[i].nfc == want->nfc) * 2;
+        int score = (list[i].ignore_merges == want->t->bpe.ignore_merges) +
+                    (list[i].nfc == want->nfc) * 2 + !list[i].rare * 4;
         if (list[i].escape_blanks || score <= best) continue;
         if (!cuts_alike(want, &list[i], &alike, err)) return false;
         Str names = str_c(list[i].names);
