@@ -16,6 +16,7 @@ bool form_bitnet(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     if (!qpart_shaped(m, QPART_SCALE, 1, 1, err)) return false;
     wf->bits = 2;
     wf->zero = 1;
+    wf->row_acts = true;
     /* A quotient needs all of f32. */
     wf->scale_dtype = m->bitnet_multiplies ? m->part[QPART_SCALE].dtype : DTYPE_F32;
     form_scales_at(wf, m, m->k, 1, 0, 0);

@@ -75,6 +75,9 @@ typedef struct WForm {
     /* Act-order: canonical column p is the file's column perm[p]; gather activations so. Or
      * NULL. */
     const uint32_t *perm;
+    /* The model was trained with its inputs rounded to int8 with one scale a row (BitNet): x = q / s,
+     * s = 127 / max(amax, 1e-5). For backends that round anyway. */
+    bool row_acts;
     DType plain;       /* PLAIN: storage type or DTYPE_NONE; FLOAT8: F8_E4M3 or F8_E5M2 */
     float values[256]; /* value(code), all kinds but PLAIN; fp4's -0 included */
 

@@ -38,6 +38,7 @@ typedef struct QActsKey { /* what a buffer holds */
     int zero;
     bool halves; /* sums of 16 columns: groups of 16 */
     bool precise;
+    bool whole_row; /* one scale for all groups (wform.h, row_acts) */
     const uint32_t *perm;
     bool valid;
 } QActsKey;

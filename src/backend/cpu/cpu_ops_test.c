@@ -111,11 +111,13 @@ static void check_same_rows(const Case *c, const char *what, const char *isa, co
 
 /* ---- linear ---- */
 
-/* x as the kernels see it: int8 in groups of 32 of the packed order, times its scale. */
-static void quantize(const float *x, const uint32_t *perm, uint32_t k, double *out) {
-    for (uint32_t g = 0; g < k; g += 32) {
-        float most = 0;
-        uint32_t end = g + 32 < k ? g + 32 : k;
+/* x as the kernels see it: int8 in groups of 32 of the packed order, or of a row, times its
+ * scale. */
+static void quantize(const float *x, const WForm *f, uint32_t k, double *out) {
+    const uint32_t *perm = f->perm, step = f->row_acts ? k : 32;
+    for (uint32_t g = 0; g < k; g += step) {
+        float most = f->row_acts ? 1e-5f : 0;
+        uint32_t end = g + step < k ? g + step : k;
         for (uint32_t i = g; i < end; i++) most = fmaxf(most, fabsf(x[perm ? perm[i] : i]));
         float scale = most / 127.0f, inv = most == 0 ? 0 : 127.0f / most;
         for (uint32_t i = g; i < end; i++)
@@ -131,7 +133,7 @@ static void check_linear_values(const char *what, const char *isa, const RigWeig
     double *xq = mem_alloc(k * sizeof *xq);
     for (uint32_t r = 0; r < N_ROWS; r++) {
         for (uint32_t i = 0; i < k; i++) xq[i] = x[(size_t)r * k + i];
-        if (codes) quantize(x + (size_t)r * k, w->form.perm, k, xq);
+        if (codes) quantize(x + (size_t)r * k, &w->form, k, xq);
         for (uint32_t o = 0; o < n; o++) {
             double want = bias ? bias[o] : 0, size = fabs(want);
             for (uint32_t i = 0; i < k; i++) {

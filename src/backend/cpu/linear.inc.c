@@ -65,14 +65,28 @@ INLINE vi lo_part(vf scaled, vi q) {
     return vf_to_vi(vf_mul(vf_sub(scaled, vi_to_vf(q)), vf_set1((float)ACT_LO_STEPS)));
 }
 
+/* The largest magnitude of a whole row. */
+static float row_most(const float *x, uint32_t n_cols) {
+    float most = 0;
+    for (uint32_t k = 0; k < n_cols; k += 2 * TILE_ROWS) {
+        float m = abs_max(load_cols(x, NULL, k, n_cols), load_cols(x, NULL, k + TILE_ROWS, n_cols));
+        if (!(m <= most)) most = m; /* NaN stays */
+        if (most != most) break;
+    }
+    return most;
+}
+
 /* Activation row x to its code row r (precise: rows r and r + 1) of a block of n_rows code rows at
  * r0. */
 static void quantize_row(const QActs *a, const QActsKey *key, const float *x, uint32_t n_cols,
                          uint32_t r0, uint32_t r, uint32_t n_rows) {
+    float row = key->whole_row ? row_most(x, n_cols) : 0;
+    if (row < 1e-5f) row = 1e-5f;
     for (uint32_t u = 0; u < a->n_units; u++) {
         vf x0 = load_cols(x, key->perm, u * UNIT_COLS, n_cols),
            x1 = load_cols(x, key->perm, u * UNIT_COLS + 16, n_cols);
-        float most = abs_max(x0, x1), scale = most / 127.0f, inv = most == 0 ? 0 : 127.0f / most;
+        float most = key->whole_row ? row : abs_max(x0, x1), scale = most / 127.0f,
+              inv = most == 0 ? 0 : 127.0f / most;
         if (!(inv <= FLT_MAX))
             inv = 0; /* all values so small that the quotient overflows: they count as zeros */
         vf s0 = vf_mul(x0, vf_set1(inv)), s1 = vf_mul(x1, vf_set1(inv));
@@ -97,7 +111,8 @@ static void quantize_rows(const QActs *a, const QActsKey *key, Mat x, uint32_t f
 
 static bool same_key(const QActsKey *a, const QActsKey *b) {
     return a->valid && a->val == b->val && a->offset == b->offset && a->zero == b->zero &&
-           a->halves == b->halves && a->precise == b->precise && a->perm == b->perm;
+           a->halves == b->halves && a->precise == b->precise && a->whole_row == b->whole_row &&
+           a->perm == b->perm;
 }
 
 /* The input as this matrix wants it. Small steps: every thread for itself. Large ones: shared,
@@ -108,7 +123,8 @@ static QActs acts_for(const HostExec *ex, AuxThread *t, const PackedMat *m, cons
                     .offset = m->offset,
                     .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
                     .halves = !m->in_stream && m->units_per_group == 0,
-                    .precise = op->p.linear.precise,
+                    .precise = op->p.linear.precise && !m->row_acts,
+                    .whole_row = m->row_acts,
                     .perm = m->perm,
                     .valid = true};
     QActs a = {.n_units = m->n_units,
@@ -418,6 +434,7 @@ static void expert_acts(Linear *l, char *at) {
     QActsKey key = {.offset = m->offset,
                     .zero = m->offset == WOFFSET_CONST ? m->zero : 0,
                     .halves = !m->in_stream && m->units_per_group == 0,
+                    .whole_row = m->row_acts,
                     .perm = m->perm,
                     .valid = true};
     size_t elements = (size_t)l->x.rows * m->n_units * UNIT_COLS;

@@ -62,6 +62,7 @@ static void shape_scales(PackedMat *m, const WForm *f) {
     m->super = (uint32_t)(f->super < f->k ? f->super : f->k);
     m->n_super = (uint32_t)f->n_super;
     m->unit = f->unit;
+    m->row_acts = f->row_acts;
     m->nested_offset = f->nested_offset;
 }
 

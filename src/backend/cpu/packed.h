@@ -48,6 +48,7 @@ typedef struct PackedMat {
     uint32_t super, n_super;
     float unit, nested_offset;
     bool has_table;
+    bool row_acts;     /* wform.h */
     bool odd_codes;    /* PACKED_WIDEN: some are infinities or NaN, which no fast path widens */
     uint8_t table[16]; /* value + 128; zero is then 128 */
     float values[16];  /* PACKED_WIDEN of 4 bits */
