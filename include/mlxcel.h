@@ -326,6 +326,46 @@ MLXCEL_API bool mlxcel_model_decode(const mlxcel_model *model, const uint32_t *i
 MLXCEL_API bool mlxcel_model_chat_template(const mlxcel_model *model, mlxcel_string **out,
                                            mlxcel_error *err);
 
+/* --- encoders: embeddings and reranking --- */
+
+typedef struct mlxcel_encoder mlxcel_encoder; /* one thread at a time */
+
+typedef struct mlxcel_encoder_options {
+    size_t size;
+    bool scores;         /* a classifier's logits instead of a vector */
+    const char *pooling; /* "auto" (what the checkpoint says), "mean", "cls", "last" */
+    bool no_normalize;   /* vectors as they are, not of length 1 */
+    uint32_t max_length; /* tokens of one input; 0: the model's */
+    uint32_t batch_rows; /* tokens of one step; 0: 512 */
+    bool force;          /* although the memory plan says it will not fit */
+} mlxcel_encoder_options;
+
+typedef struct mlxcel_encoder_input {
+    const uint32_t *ids;   /* special tokens included */
+    const uint32_t *types; /* token types, n_ids of them; NULL: all 0 */
+    size_t n_ids;
+} mlxcel_encoder_input;
+
+MLXCEL_API mlxcel_encoder_options mlxcel_encoder_options_default(void);
+/* MLXCEL_UNSUPPORTED: a text generator, or no classifier where scores are wanted. Loads the weights
+ * if nothing has yet. */
+MLXCEL_API bool mlxcel_encoder_open(mlxcel_model *model, const mlxcel_encoder_options *options,
+                                    mlxcel_encoder **out, mlxcel_error *err);
+MLXCEL_API void mlxcel_encoder_close(mlxcel_encoder *encoder); /* before its model */
+/* floats of one result: the vector's, or one per label */
+MLXCEL_API uint32_t mlxcel_encoder_width(const mlxcel_encoder *encoder);
+MLXCEL_API const char *mlxcel_encoder_pooling(const mlxcel_encoder *encoder);
+MLXCEL_API bool mlxcel_encoder_normalizes(const mlxcel_encoder *encoder);
+/* rows: n times width floats. A result depends on its own input alone, bit for bit. */
+MLXCEL_API bool mlxcel_encoder_run(mlxcel_encoder *encoder, const mlxcel_encoder_input *inputs,
+                                   size_t n, float *rows, mlxcel_error *err);
+/* A query and a document as one input; its token types are mlxcel_prompt_types. */
+MLXCEL_API bool mlxcel_pair_prompt(const mlxcel_model *model, const char *query, size_t query_bytes,
+                                   const char *document, size_t document_bytes, mlxcel_prompt **out,
+                                   mlxcel_error *err);
+/* One per id; NULL unless it is a pair. */
+MLXCEL_API const uint32_t *mlxcel_prompt_types(const mlxcel_prompt *prompt);
+
 /* --- replies: what a model writes, split into answer, reasoning and tool calls as it arrives
  * --- */
 

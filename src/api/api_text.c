@@ -5,13 +5,14 @@
 #include "base/mem.h"
 
 struct mlxcel_prompt {
-    TokIds ids;
+    TokIds ids, types; /* types: of a pair */
     Buf text;
 };
 
 void mlxcel_prompt_free(mlxcel_prompt *p) {
     if (!p) return;
     tokids_deinit(&p->ids);
+    tokids_deinit(&p->types);
     buf_deinit(&p->text);
     mem_free(p);
 }
@@ -40,6 +41,23 @@ bool mlxcel_text_prompt(const mlxcel_model *model, const char *text, size_t n_by
     mlxcel_prompt_free(p);
     return api_fail(error, &err);
 }
+
+bool mlxcel_pair_prompt(const mlxcel_model *model, const char *query, size_t query_bytes,
+                        const char *document, size_t document_bytes, mlxcel_prompt **out,
+                        mlxcel_error *error) {
+    Err err = {0};
+    mlxcel_prompt *p = mem_calloc(1, sizeof *p);
+    bool ok = (p || err_nomem(&err, "prompt")) && model_need_tokenizer(model->m, &err) &&
+              tokenizer_encode_pair(model->m->tok, (Str){query, query_bytes},
+                                    (Str){document, document_bytes}, &p->ids, &p->types, &err);
+    if (ok) buf_cstr(&p->text);
+    ok = ok && buf_check(&p->text, "the prompt's text", &err);
+    if (ok) return *out = p, true;
+    mlxcel_prompt_free(p);
+    return api_fail(error, &err);
+}
+
+const uint32_t *mlxcel_prompt_types(const mlxcel_prompt *p) { return p->types.p; }
 
 /* What a chat prompt is made of; options may name all that chat.h's request has. */
 typedef struct Ask {

@@ -72,6 +72,10 @@ static bool open_parts(Engine *e, Err *err) {
 }
 
 bool engine_open(Model *m, const EngineOptions *opt, Engine **out, Err *err) {
+    if (m->arch.both_ways)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "%s is an encoder: it gives vectors or scores (embed, rerank) and no text",
+                       m->arch.arch->name);
     Engine *e = mem_calloc(1, sizeof *e);
     if (!e) return err_nomem(err, "engine");
     e->model = m;
