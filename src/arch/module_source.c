@@ -92,24 +92,40 @@ static bool fetch_bytes(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes
     return checkpoint_read(f->ck, f->part[part], from, out, n_bytes, err);
 }
 
-static bool shape_fits(const CkptTensor *ct, bool vector, uint32_t n_stack, uint32_t n, uint32_t k,
-                       Err *err) {
+/* Dimensions of 1 are nothing to a vector: convolutions over single channels and parameters that
+ * are broadcast have some. */
+static bool vector_fits(const CkptTensor *ct, uint32_t k, uint32_t cols, Err *err) {
+    uint64_t want[2] = {0}, got[CKPT_MAX_DIMS] = {0};
+    int n_want = 0, n_got = 0;
+    if (cols && k / cols != 1) want[n_want++] = k / cols;
+    if ((cols ? cols : k) != 1) want[n_want++] = cols ? cols : k;
+    for (int i = 0; i < ct->n_dims; i++)
+        if (ct->shape[i] != 1) got[n_got++] = ct->shape[i];
+    if (n_got == n_want && !memcmp(got, want, (size_t)n_want * sizeof *want)) return true;
+    char text[96];
+    ckpt_shape_text(ct, text, sizeof text);
+    if (cols)
+        return err_set(err, ERR_CORRUPT,
+                       "tensor " STR_F " has shape %s, the config asks for [%u, %u]",
+                       STR_A(ct->name), text, k / cols, cols);
+    return err_set(err, ERR_CORRUPT, "tensor " STR_F " has shape %s, the config asks for [%u]",
+                   STR_A(ct->name), text, k);
+}
+
+static bool shape_fits(const CkptTensor *ct, uint32_t n_stack, uint32_t n, uint32_t k, Err *err) {
     /* Unused GGUF dimensions are 1. */
     int dims = ct->n_dims;
     uint64_t shape[CKPT_MAX_DIMS] = {0};
     memcpy(shape, ct->shape, sizeof shape);
     const uint64_t *s = shape;
-    while (dims > (vector ? 1 : 2) && s[0] == 1) s++, dims--;
-    if (!vector && n == 1 && dims == 1 && s[0] == k) return true;
+    while (dims > 2 && s[0] == 1) s++, dims--;
+    if (n == 1 && dims == 1 && s[0] == k) return true;
     if (n_stack > 1 && ct->n_dims == 3 && ct->shape[0] == n_stack && ct->shape[1] == n / n_stack &&
         ct->shape[2] == k)
         return true;
-    if (vector ? dims == 1 && s[0] == k : dims == 2 && s[0] == n && s[1] == k) return true;
+    if (dims == 2 && s[0] == n && s[1] == k) return true;
     char got[96];
     ckpt_shape_text(ct, got, sizeof got);
-    if (vector)
-        return err_set(err, ERR_CORRUPT, "tensor " STR_F " has shape %s, the config asks for [%u]",
-                       STR_A(ct->name), got, k);
     return err_set(err, ERR_CORRUPT, "tensor " STR_F " has shape %s, the config asks for [%u, %u]",
                    STR_A(ct->name), got, n, k);
 }
@@ -393,7 +409,7 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
     QFormat format = mod.m.format;
     if (format == QFORMAT_ROWS && !is_plain(w, err)) return false;
     bool unpacked = format == QFORMAT_ROWS || format == QFORMAT_FP8 || format == QFORMAT_CT_INT;
-    if (unpacked && !shape_fits(w, false, n_stack, n, k, err)) return false;
+    if (unpacked && !shape_fits(w, n_stack, n, k, err)) return false;
     if (!parts_add(&mod, err) || !settings_add(&mod, err) || !source_fill(&mod, n, k, out, err))
         return false;
     mark(f, w);
@@ -402,11 +418,11 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
     return true;
 }
 
-bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, bool upright,
-                      WeightSource *out, Err *err) {
+bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, uint32_t cols,
+                      bool upright, WeightSource *out, Err *err) {
     Module mod;
     const uint64_t shape[2] = {upright ? k : 1, upright ? 1 : k};
-    if (!is_plain(ct, err) || !shape_fits(ct, true, 1, 1, k, err)) return false;
+    if (!is_plain(ct, err) || !vector_fits(ct, k, cols, err)) return false;
     if (!module_init(&mod, f, STR_NONE, ct, (uint32_t)shape[0], (uint32_t)shape[1], err))
         return false;
     mod.fetch->part[QPART_WEIGHT] = ct;

@@ -40,10 +40,10 @@ bool modsource_stack(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t
 /* The plain tensor NAME [n_stack, n] as n_stack * n rows of one. */
 bool modsource_stack_vector(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n,
                             WeightSource *out, Err *err) MUST_CHECK;
-/* One plain tensor of floats (or GGUF blocks), a vector of k elements; upright: as k rows of one,
- * for a row map. */
-bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, bool upright,
-                      WeightSource *out, Err *err) MUST_CHECK;
+/* One plain tensor of floats (or GGUF blocks), a vector of k elements; cols: the file has it as
+ * [k / cols, cols] (0: as [k]); upright: as k rows of one, for a row map. */
+bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, uint32_t cols,
+                      bool upright, WeightSource *out, Err *err) MUST_CHECK;
 /* Marks every tensor that may belong to the module as used. */
 void modsource_ignore(const ModuleFinder *f, Str module);
 /* Known, and not used by an engine that quantizes activations and caches itself: input_scale,

@@ -187,12 +187,18 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
     bool unpermute = p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF;
     if (kind == WEIGHT_VECTOR) {
-        if (!modsource_vector(&t->finder, ct, p->k, unpermute, out, &t->err)) return false;
+        uint32_t n = p->rows ? p->n_stored : p->k;
+        if (!modsource_vector(&t->finder, ct, n, p->cols, unpermute || p->rows, out, &t->err))
+            return false;
     } else {
         Str module = str_slice(str_c(name), 0, strlen(name) - strlen(suffix));
-        if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, 1, p->n, p->k, out,
-                              &t->err))
+        if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, 1,
+                              p->rows ? p->n_stored : p->n, p->k, out, &t->err))
             return false;
+    }
+    if (p->rows) {
+        out->n = kind == WEIGHT_VECTOR ? p->k : p->n;
+        out->row_map = p->rows;
     }
     if (!unpermute) return true;
     out->row_map = unpermute_map(t->a, out->n, p->head_dim);
@@ -214,9 +220,11 @@ int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suf
                      const TakePart *parts, int n_parts) {
     if (t->err.kind) return -1;
     /* A tensor asked for twice (tied embeddings) is one source. */
-    const CkptTensor *one = n_parts == 1 ? role_find(t, parts[0].role, layer, suffix) : NULL;
+    const CkptTensor *one =
+        n_parts == 1 && !parts[0].rows ? role_find(t, parts[0].role, layer, suffix) : NULL;
     for (uint32_t i = 0; one && i < t->n_weights; i++)
-        if (t->weights[i].n_parts == 1 && str_eqc(one->name, t->weights[i].parts[0].name))
+        if (t->weights[i].n_parts == 1 && !t->weights[i].origins[0].n_stored &&
+            str_eqc(one->name, t->weights[i].parts[0].name))
             return (int32_t)i;
     WeightSource *src = arena_array(t->a, WeightSource, (size_t)n_parts);
     WeightOrigin *origins = arena_array(t->a, WeightOrigin, (size_t)n_parts);
@@ -229,6 +237,8 @@ int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suf
         if (!part_take(t, kind, layer, suffix, p, &src[i])) return -1;
         origins[i] = (WeightOrigin){.role = p->role, .layer = layer, .suffix = suffix};
         if (p->transform == TRANSFORM_UNPERMUTE) origins[i].head_dim = p->head_dim;
+        if (p->rows) origins[i].n_stored = p->n_stored;
+        origins[i].cols = p->cols;
     }
     t->weights[t->n_weights] = (ArchWeight){kind, src, n_parts, src[0].name, origins};
     return (int32_t)t->n_weights++;
@@ -423,7 +433,7 @@ static bool bias_is_zero(WeightTable *t, const CkptTensor *ct, bool *zero, Err *
     WeightSource src;
     WeightScratch sc = {0};
     uint32_t n = (uint32_t)ct->shape[0];
-    if (!modsource_vector(&t->finder, ct, n, false, &src, err)) return false;
+    if (!modsource_vector(&t->finder, ct, n, 0, false, &src, err)) return false;
     float *x = arena_array(t->a, float, n);
     bool ok = x ? wsource_f32(&src, 0, 1, x, &sc, err) : err_nomem(err, "a bias");
     wsource_scratch_deinit(&sc);

@@ -88,6 +88,8 @@ typedef struct WeightOrigin {
     uint32_t head_dim;    /* rows per head that llama's GGUF files permute; 0: none do */
     uint32_t n_experts;   /* 0: one matrix; else it stands for all parts */
     uint32_t step, first; /* as in TakeExperts */
+    /* not as in the file: rows picked from so many (0: they are not), a vector flattened */
+    uint32_t n_stored, cols;
 } WeightOrigin;
 
 typedef struct ArchWeight { /* what one source number stands for */
@@ -110,6 +112,11 @@ typedef struct TakePart {
     uint32_t n, k; /* expected shape; vectors: n = 1 */
     Transform transform;
     uint32_t head_dim; /* for the transform */
+    uint32_t cols;     /* a vector that the file has as [k / cols, cols]; 0: as [k] */
+    /* Which row of the file each of the n (vectors: k) is, in the program's own order; NULL: as they
+     * are. The file has n_stored. */
+    const uint32_t *rows;
+    uint32_t n_stored;
 } TakePart;
 
 /* suffix: ".weight", ".bias" */

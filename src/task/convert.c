@@ -79,6 +79,11 @@ static bool list_items(ConvertPlan *p, Err *err) {
         for (int k = 0; k < (whole ? 1 : w->n_parts); k++) {
             const ConvertItem it =
                 item_of(w->kind, &w->parts[k], whole ? (uint32_t)w->n_parts : 1, &w->origins[k]);
+            if (w->origins[k].n_stored || w->origins[k].cols)
+                return err_set(err, ERR_UNSUPPORTED,
+                               "tensor %s: models with convolutions and recurrent layers cannot be "
+                               "converted",
+                               w->parts[k].name);
             if (!convertplan_add(p, &it, &w->origins[k], err)) return false;
         }
     }
