@@ -319,8 +319,7 @@ static void ggufs_are_converted_again(void **state) {
 }
 
 /* Rows of 256 columns: K-quants as they are meant, not the types that stand in for them; what was
- * Q2_K before is found again. A split set
- * is read as one. */
+ * Q2_K before is found again. A split set is read as one. */
 static void k_quants_of_whole_blocks(void **state) {
     (void)state;
     static const Form K_FORMS[] = {GGUF("Q2_K", 0.01),   GGUF("Q3_K_S", 0.5),  GGUF("Q3_K_M", 0.5),
@@ -368,6 +367,7 @@ static void shards_have_an_index(void **state) {
     for (size_t i = 0; i < n; i++) n_weights += str_ends(names[i], STR(".safetensors"));
     assert_int_equal(n_weights, 1);
     assert_true(os_is_file(fx_path(out_path("shards"), "notes.md")));
+    assert_false(os_exists(fx_path(out_path("shards"), "model-00001-of-00002.safetensors")));
     arena_deinit(&a);
 }
 

@@ -62,6 +62,31 @@ static bool is_companion(Str name) {
     return str_starts(name, STR("LICENSE"));
 }
 
+static bool copy_file(const char *from, const char *to, Err *err) {
+    Buf text = {0};
+    bool ok =
+        os_read_file(from, MAX_COPY_BYTES, &text, err) && os_write_file(to, buf_str(&text), err);
+    buf_deinit(&text);
+    return ok;
+}
+
+/* A module of a sentence-transformers checkpoint ("1_Pooling", "2_Dense"): its files, as they are. */
+static bool copy_module(const char *from, const char *to, Arena *a, Err *err) {
+    Str *names;
+    size_t n;
+    if (!os_list_dir(from, a, &names, &n, err) || !os_make_dirs(to, err)) return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *file = join(a, from, names[i]), *copy = join(a, to, names[i]);
+        if (!file || !copy) return err_nomem(err, "a path");
+        if (os_is_file(file) && !copy_file(file, copy, err)) return false;
+    }
+    return true;
+}
+
+static bool is_module(Str name) {
+    return name.n > 2 && name.p[0] >= '0' && name.p[0] <= '9' && name.p[1] == '_';
+}
+
 bool outdir_copy(const OutDir *d, const Checkpoint *ck, Arena *a, Err *err) {
     Str *names;
     size_t n;
@@ -69,13 +94,13 @@ bool outdir_copy(const OutDir *d, const Checkpoint *ck, Arena *a, Err *err) {
     if (!dir) return err_nomem(err, "a path");
     if (!os_list_dir(dir, a, &names, &n, err)) return false;
     for (size_t i = 0; i < n; i++) {
-        Buf text = {0};
         const char *from = join(a, dir, names[i]), *to = join(a, d->temporary, names[i]);
         if (!from || !to) return err_nomem(err, "a path");
-        if (!is_companion(names[i]) || !os_is_file(from)) continue;
-        bool ok = os_read_file(from, MAX_COPY_BYTES, &text, err) &&
-                  os_write_file(to, buf_str(&text), err);
-        buf_deinit(&text);
+        bool ok = true;
+        if (is_module(names[i]) && os_is_dir(from))
+            ok = copy_module(from, to, a, err);
+        else if (is_companion(names[i]) && os_is_file(from))
+            ok = copy_file(from, to, err);
         if (!ok) return false;
     }
     return true;
@@ -85,26 +110,35 @@ static bool is_weights(Str name) {
     return str_ends(name, STR(".safetensors")) || str_ends(name, STR(".safetensors.index.json"));
 }
 
+/* All files of one directory into another, which stays; one level down too. */
+static bool move_files(const char *from_dir, const char *to_dir, Arena *a, Err *err) {
+    Str *names;
+    size_t n;
+    if (!os_list_dir(from_dir, a, &names, &n, err)) return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *from = join(a, from_dir, names[i]), *to = join(a, to_dir, names[i]);
+        if (!from || !to) return err_nomem(err, "a path");
+        if (os_is_dir(from) && os_is_dir(to)) {
+            if (!move_files(from, to, a, err)) return false;
+        } else if (rename(from, to) != 0) {
+            return err_set(err, ERR_IO, "cannot write %s: %s", to, strerror(errno));
+        }
+    }
+    return true;
+}
+
 /* Into a directory that has files: each new one takes its place, weights of before go. */
 static bool move_over(const OutDir *d, Arena *a, Err *err) {
-    Str *old, *names;
-    size_t n_old, n;
-    if (!os_list_dir(d->path, a, &old, &n_old, err) ||
-        !os_list_dir(d->temporary, a, &names, &n, err))
-        return false;
+    Str *old;
+    size_t n_old;
+    if (!os_list_dir(d->path, a, &old, &n_old, err)) return false;
     for (size_t i = 0; i < n_old; i++) {
         const char *path = join(a, d->path, old[i]);
         if (!path) return err_nomem(err, "a path");
         if (is_weights(old[i]) && unlink(path) != 0)
             return err_set(err, ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     }
-    for (size_t i = 0; i < n; i++) {
-        const char *from = join(a, d->temporary, names[i]), *to = join(a, d->path, names[i]);
-        if (!from || !to) return err_nomem(err, "a path");
-        if (rename(from, to) != 0)
-            return err_set(err, ERR_IO, "cannot write %s: %s", to, strerror(errno));
-    }
-    return true;
+    return move_files(d->temporary, d->path, a, err);
 }
 
 bool outdir_finish(OutDir *d, Arena *a, Err *err) {
@@ -118,16 +152,20 @@ bool outdir_finish(OutDir *d, Arena *a, Err *err) {
     return move_over(d, a, err);
 }
 
-void outdir_drop(OutDir *d, Arena *a) {
+/* What we made, and modules below it; never followed through links. */
+static void remove_tree(const char *dir, int depth, Arena *a) {
     Str *names;
     size_t n = 0;
     Err ignored = {0};
-    if (!d->temporary) return;
-    if (os_list_dir(d->temporary, a, &names, &n, &ignored))
+    if (os_list_dir(dir, a, &names, &n, &ignored))
         for (size_t i = 0; i < n; i++) {
-            const char *path = join(a, d->temporary, names[i]);
-            if (path) unlink(path);
+            const char *path = join(a, dir, names[i]);
+            if (path && unlink(path) != 0 && depth > 0) remove_tree(path, depth - 1, a);
         }
-    rmdir(d->temporary);
+    rmdir(dir);
+}
+
+void outdir_drop(OutDir *d, Arena *a) {
+    if (d->temporary) remove_tree(d->temporary, 1, a);
     d->temporary = NULL;
 }
