@@ -21,10 +21,8 @@ typedef struct Band {
 } Band;
 
 static const Band BANDS[] = {
-    {"ref", PLANE_F32, 1e-3},
-    {"ref", PLANE_F16, 1e-2},
-    {"cpu", PLANE_F32, 1e-3},
-    {"cpu", PLANE_F16, 1e-2},
+    {"ref", PLANE_F32, 1e-3}, {"ref", PLANE_F16, 1e-2}, {"ref-delayed", PLANE_F32, 1e-3},
+    {"cpu", PLANE_F32, 1e-3}, {"cpu", PLANE_F16, 1e-2},
 };
 
 static const char *golden_dir(void) {

@@ -126,7 +126,7 @@ static void goldens_match(void **state) {
     static const struct {
         const char *backend;
         int threads;
-    } RUNS[] = {{"ref", 1}, {"cpu", 1}, {"cpu", 3}};
+    } RUNS[] = {{"ref", 1}, {"ref-delayed", 1}, {"cpu", 1}, {"cpu", 3}};
     Arena a = {0};
     Err err = {0};
     Str *names;

@@ -41,7 +41,7 @@ typedef struct ExecLimits { /* of one step */
 } ExecLimits;
 
 typedef struct BackendApi {
-    const char *name; /* "ref", "cpu" */
+    const char *name; /* "ref", "ref-delayed", "cpu" */
     const char *description;
     bool (*open)(const BackendOptions *opt, Backend **out, Err *err);
     void (*close)(Backend *be);
@@ -98,9 +98,9 @@ struct Backend {
     const BackendApi *api; /* first member of every backend's own struct */
 };
 
-extern const BackendApi BACKEND_REF, BACKEND_CPU;
+extern const BackendApi BACKEND_REF, BACKEND_REF_DELAYED, BACKEND_CPU;
 
-/* name: "auto" (cpu), "cpu", "ref"; an unknown one is ERR_INPUT with the list. */
+/* name: "auto" (cpu), "cpu", "ref", "ref-delayed" (for tests); an unknown one is ERR_INPUT with the list. */
 bool backend_open(const char *name, const BackendOptions *opt, Backend **out, Err *err) MUST_CHECK;
 
 #endif

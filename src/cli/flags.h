@@ -7,7 +7,7 @@
 #include "mlxcel.h"
 
 /* Words of --backend, --isa, --cache-type-k and -v. */
-#define FLAG_BACKENDS "auto cpu ref"
+#define FLAG_BACKENDS "auto cpu ref ref-delayed"
 #define FLAG_ISAS "auto avx512 avx2 portable"
 #define FLAG_CACHE_TYPES "f32 f16 bf16 q8_0 q4_0"
 
