@@ -22,6 +22,10 @@ typedef struct Run {
     const ConvertItem *item;
     Piece *pieces;
     int n_pieces;
+    Pool *pool;
+    const ConvertSink *sink;
+    const ConvertOptions *o;
+    uint64_t done, total; /* elements */
 } Run;
 
 /* Rows [n0, n1) of the item, from whichever parts they lie in. */
@@ -131,30 +135,33 @@ static bool piece_room(Piece *p, size_t elements, Err *err) {
     return ok || err_nomem(err, "rows to convert");
 }
 
-static bool run_item(const ConvertItem *it, Piece *pieces, Pool *pool, const ConvertSink *sink,
-                     Err *err) {
+static bool run_item(Run *r, const ConvertItem *it, Err *err) {
     uint64_t step = piece_rows(it);
     size_t elements;
-    Run r = {.item = it, .pieces = pieces};
+    r->item = it;
     if (it->permute > MAX_PERMUTE || (it->permute && it->n % it->permute))
         return err_set(err, ERR_INTERNAL, "%s: heads of %u rows", it->parts[0].name, it->permute);
     if (!size_mul((size_t)(step < it->n ? step : it->n), (size_t)it->k, &elements))
         return err_nomem(err, "rows to convert");
     for (uint64_t n = 0; n < it->n;) {
-        r.n_pieces = 0;
-        for (; r.n_pieces < pool_n_threads(pool) && n < it->n; r.n_pieces++) {
-            Piece *p = &pieces[r.n_pieces];
+        if (r->o->progress && !r->o->progress(r->o->ctx, it->tensor.name, r->done, r->total))
+            return err_set(err, ERR_CANCELLED, "stopped");
+        r->n_pieces = 0;
+        for (; r->n_pieces < pool_n_threads(r->pool) && n < it->n; r->n_pieces++) {
+            Piece *p = &r->pieces[r->n_pieces];
             p->n0 = n;
             p->n1 = n = n + step < it->n ? n + step : it->n;
             if (!piece_room(p, elements, err)) return false;
         }
-        pool_run(pool, work, &r);
-        for (int i = 0; i < r.n_pieces; i++) {
-            if (!pieces[i].ok) {
-                if (err) *err = pieces[i].err;
+        pool_run(r->pool, work, r);
+        for (int i = 0; i < r->n_pieces; i++) {
+            const Piece *p = &r->pieces[i];
+            if (!p->ok) {
+                if (err) *err = p->err;
                 return false;
             }
-            if (!write_piece(it, &pieces[i], sink, err)) return false;
+            if (!write_piece(it, p, r->sink, err)) return false;
+            r->done += (p->n1 - p->n0) * it->k;
         }
     }
     return true;
@@ -168,20 +175,17 @@ static uint64_t total_elements(const ConvertItem *items, size_t n) {
 
 bool convert_run(const ConvertItem *items, size_t n, const ConvertSink *sink,
                  const ConvertOptions *o, Err *err) {
-    uint64_t done = 0, total = total_elements(items, n);
+    Run r = {.sink = sink, .o = o, .total = total_elements(items, n)};
     Pool *pool = pool_new(o->n_threads > 0 ? o->n_threads : os_n_cores(), err);
     if (!pool) return false;
     int n_threads = pool_n_threads(pool);
     Piece *pieces = mem_calloc((size_t)n_threads, sizeof *pieces);
     bool ok = pieces || err_nomem(err, "rows to convert");
-    for (size_t i = 0; ok && i < n; i++) {
-        if (o->progress && !o->progress(o->ctx, items[i].tensor.name, done, total))
-            ok = err_set(err, ERR_CANCELLED, "stopped");
-        ok = ok && (run_item(&items[i], pieces, pool, sink, err) ||
-                    err_wrap(err, STR_F, STR_A(items[i].tensor.name)));
-        done += items[i].n * items[i].k;
-    }
-    if (ok && o->progress) (void)o->progress(o->ctx, STR_NONE, total, total);
+    r.pieces = pieces;
+    r.pool = pool;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = run_item(&r, &items[i], err) || err_wrap(err, STR_F, STR_A(items[i].tensor.name));
+    if (ok && o->progress) (void)o->progress(o->ctx, STR_NONE, r.total, r.total);
     for (int i = 0; pieces && i < n_threads; i++) {
         Piece *p = &pieces[i];
         mem_free(p->rows);
