@@ -22,7 +22,29 @@ typedef struct MoeSpec { /* n_experts 0: the layer is dense */
     float limit, up_add;   /* block/moe.h */
 } MoeSpec;
 
+/* What mixes the rows of a sequence in a layer (mixer.h). */
+typedef enum Mixer { MIXER_ATTN, MIXER_SHORTCONV, MIXER_DELTA } Mixer;
+
+typedef struct ShortConvSpec {
+    uint32_t kernel;
+    bool bias; /* of the convolution and both projections */
+} ShortConvSpec;
+
+/* How a file keeps the projections of gated delta layers: per key head q, k, v, z and b, a in two
+ * tensors; q, k, v in one and z, b, a in one each; all apart, with z and a of low rank. */
+typedef enum DeltaForm { DELTA_BY_HEAD, DELTA_APART, DELTA_LOW_RANK } DeltaForm;
+
+typedef struct DeltaSpec {
+    uint32_t n_heads, n_k_heads, k_dim, v_dim, kernel;
+    DeltaForm form;
+    bool by_column; /* a decay for each column of the keys, not for each head */
+    Act gate;       /* of z */
+} DeltaSpec;
+
 typedef struct LayerSpec { /* filled by decoder defaults, then by the family's layer() */
+    Mixer mixer;
+    ShortConvSpec conv;
+    DeltaSpec delta;
     uint32_t n_heads, n_kv_heads, head_dim, v_dim;
     uint32_t window; /* 0: none */
     bool rope, rope_interleaved;
@@ -31,6 +53,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm, qk_norm_whole;
     bool sinks;
+    bool gate_in_q;                /* each head's rows of q are followed by as many of a gate */
     bool fused_qkv, fused_gate_up; /* one tensor in the file, parts in this order */
     /* also on what attention and feed-forward give, before the residual sum */
     bool post_norms;
@@ -71,6 +94,7 @@ struct Arch {
     const char *const *ignored; /* tensors that may lie unused, globs; NULL: none */
     uint32_t head_dim;          /* when the config does not say; 0: hidden / heads */
     double rope_theta;          /* likewise; 0: 10000 */
+    double rope_share;          /* likewise, of partial_rotary_factor; 0: 1 */
     /* no layer need have a dense feed-forward: intermediate_size may be absent */
     bool no_dense;
     /* GGUF files of this architecture have permuted q and k rows */
@@ -131,6 +155,6 @@ bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpe
 /* rope_config.c: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config
  * section. */
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
-                      RopeSpec *out, Err *err) MUST_CHECK;
+                      double default_share, RopeSpec *out, Err *err) MUST_CHECK;
 
 #endif

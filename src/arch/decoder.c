@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arch/mixer.h"
 #include "arch/take.h"
 #include "block/attn.h"
 #include "block/moe.h"
@@ -69,15 +70,34 @@ static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t max
     return true;
 }
 
+/* Key heads of layer i (-1: the most of any): GGUF files may have a number for each layer, 0 where
+ * it has no attention. */
+static bool kv_heads(const Decoder *d, int i, uint32_t dflt, uint32_t *out, Err *err) {
+    const int64_t *v;
+    size_t n;
+    if (!config_ints(d->config, "num_key_value_heads", d->arena, &v, &n, err)) return false;
+    if (n > 1 && n != d->n_layers)
+        return err_set(err, ERR_INPUT, "num_key_value_heads has %zu entries for %u layers", n,
+                       d->n_layers);
+    *out = n ? 0 : dflt;
+    for (size_t k = 0; k < n; k++) {
+        if (v[k] < (n == 1) || v[k] > MAX_HEADS)
+            return err_set(err, ERR_INPUT, "num_key_value_heads is %lld, accepted: 1 to %d",
+                           (long long)v[k], MAX_HEADS);
+        bool counts = n == 1 || (i < 0 ? v[k] > *out : (size_t)i == k);
+        if (counts) *out = (uint32_t)v[k];
+    }
+    return true;
+}
+
 static bool layer_defaults(Decoder *d, Err *err) {
     const Config *c = d->config;
     LayerSpec *l = &d->layer;
     Str act;
     if (!read_u32(c, "num_attention_heads", CONFIG_REQUIRED, MAX_HEADS, &l->n_heads, err))
         return false;
-    if (!read_u32(c, "num_key_value_heads", l->n_heads, MAX_HEADS, &l->n_kv_heads, err))
-        return false;
-    if (l->n_heads % l->n_kv_heads)
+    if (!kv_heads(d, -1, l->n_heads, &l->n_kv_heads, err)) return false;
+    if (!l->n_kv_heads || l->n_heads % l->n_kv_heads)
         return err_set(err, ERR_INPUT, "%u attention heads do not divide over %u key/value heads",
                        l->n_heads, l->n_kv_heads);
     uint32_t head_dim = c->json && d->arch->head_dim ? d->arch->head_dim : d->hidden / l->n_heads;
@@ -99,8 +119,8 @@ static bool layer_defaults(Decoder *d, Err *err) {
     l->attn_scale = (float)(1 / sqrt((double)l->head_dim));
     l->residual_scale = 1;
     return rope_config_read(c, d->arena, l->head_dim,
-                            d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000, &l->rope_spec,
-                            err);
+                            d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000,
+                            d->arch->rope_share > 0 ? d->arch->rope_share : 1, &l->rope_spec, err);
 }
 
 bool decoder_read(Decoder *d, Err *err) {
@@ -115,7 +135,8 @@ bool decoder_read(Decoder *d, Err *err) {
         return false;
     if (!read_u32(c, "max_position_embeddings", 2048, INT32_MAX, &d->max_positions, err))
         return false;
-    if (!config_float(c, "rms_norm_eps|layer_norm_eps", 1e-6, 0, 1, &eps, err)) return false;
+    if (!config_float(c, "rms_norm_eps|layer_norm_eps|norm_eps", 1e-6, 0, 1, &eps, err))
+        return false;
     d->eps = (float)eps;
     d->embed_scale = d->logit_scale = 1;
     bool has_head = weights_has(d->weights, ROLE_HEAD, -1, ".weight");
@@ -128,9 +149,20 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
     uint32_t nq = l->n_heads * l->head_dim, nk = l->n_kv_heads * l->head_dim,
              nv = l->n_kv_heads * l->v_dim;
     Transform t = d->arch->gguf_unpermute ? TRANSFORM_UNPERMUTE : TRANSFORM_NONE;
-    TakePart qkv[3] = {{ROLE_Q, nq, d->hidden, t, l->head_dim},
-                       {ROLE_K, nk, d->hidden, t, l->head_dim},
-                       {ROLE_V, nv, d->hidden, TRANSFORM_NONE, 0}};
+    TakePart qkv[4] = {
+        {.role = ROLE_Q, .n = nq, .k = d->hidden, .transform = t, .head_dim = l->head_dim},
+        {.role = ROLE_K, .n = nk, .k = d->hidden, .transform = t, .head_dim = l->head_dim},
+        {.role = ROLE_V, .n = nv, .k = d->hidden}};
+    int n_parts = 3;
+    if (l->gate_in_q) {
+        qkv[3] = qkv[0];
+        for (int j = 0; j < 2; j++) {
+            qkv[3 * j].n_stored = 2 * nq;
+            qkv[3 * j].rows =
+                arch_every(d, nq, l->head_dim, (uint32_t)j * l->head_dim, 2 * l->head_dim);
+        }
+        n_parts = 4;
+    }
     AttnBlock p = {
         .n_heads = l->n_heads,
         .n_kv_heads = l->n_kv_heads,
@@ -149,15 +181,14 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         .norm_eps = d->eps,
         .norm_w_add = d->norm_add,
         .qk_norm_whole = l->qk_norm_whole,
+        .gated = l->gate_in_q,
     };
     if (l->rope) p.rope_spec = prog_rope_spec(d->b, l->rope_spec);
     p.qkv = l->fused_qkv ? arch_take_matrix(d, ROLE_QKV, i, nq + nk + nv, d->hidden)
-                         : arch_take(d, WEIGHT_MATRIX, i, ".weight", qkv, 3);
+                         : arch_take(d, WEIGHT_MATRIX, i, ".weight", qkv, n_parts);
     if (l->qkv_bias) {
-        TakePart bias[3] = {{ROLE_Q, 1, nq, t, l->head_dim},
-                            {ROLE_K, 1, nk, t, l->head_dim},
-                            {ROLE_V, 1, nv, TRANSFORM_NONE, 0}};
-        p.qkv_bias = arch_take(d, WEIGHT_VECTOR, i, ".bias", bias, 3);
+        for (int j = 0; j < n_parts; j++) qkv[j].k = qkv[j].n, qkv[j].n = 1;
+        p.qkv_bias = arch_take(d, WEIGHT_VECTOR, i, ".bias", qkv, n_parts);
     }
     if (l->qk_norm) {
         p.q_norm =
@@ -272,11 +303,23 @@ static Val feed_forward(Decoder *d, const LayerSpec *l, Val h, int i) {
     return block_ffn(d->b, &ffn, h, i);
 }
 
+static Val mix(Decoder *d, const LayerSpec *l, Val h, int i) {
+    switch (l->mixer) {
+    case MIXER_SHORTCONV:
+        return mixer_shortconv(d, l, h, i);
+    case MIXER_DELTA:
+        return mixer_delta(d, l, h, i);
+    case MIXER_ATTN:
+        break;
+    }
+    AttnBlock attn = attn_block(d, l, i);
+    return block_attn(d->b, &attn, h, i);
+}
+
 static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
     ProgBuilder *b = d->b;
-    AttnBlock attn = attn_block(d, l, i);
     Val h = prog_probe(b, norm(d, x, ROLE_ATTN_NORM, i), "layers.%d.attn.in", i);
-    h = block_attn(b, &attn, h, i);
+    h = mix(d, l, h, i);
     if (l->post_norms) h = norm(d, h, ROLE_POST_ATTN_NORM, i);
     x = prog_add(b, x, h, l->residual_scale);
     prog_probe(b, x, "layers.%d.mid", i);
@@ -364,7 +407,12 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     for (uint32_t i = 0; i < d->n_layers; i++) {
         LayerSpec *l = &layers[i];
         *l = d->layer;
+        if (d->config->gguf && !kv_heads(d, (int)i, l->n_kv_heads, &l->n_kv_heads, err))
+            return false;
         if (d->arch->layer && !d->arch->layer(d, (int)i, l, err)) return false;
+        if (l->mixer == MIXER_ATTN && (!l->n_kv_heads || l->n_heads % l->n_kv_heads))
+            return err_set(err, ERR_INPUT, "%u attention heads and %u key heads in layer %u",
+                           l->n_heads, l->n_kv_heads, i);
         x = build_layer(d, l, x, (int)i);
     }
     *resolved = *d;

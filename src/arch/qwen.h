@@ -10,4 +10,12 @@ bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) MUST_CHECK;
 /* Which layers have experts: decoder_sparse_step and mlp_only_layers; fills l->moe. */
 bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) MUST_CHECK;
 
+/* The shared expert behind a sigmoid switch, in layers with experts. */
+bool qwen_shared(const Decoder *d, LayerSpec *l, Err *err) MUST_CHECK;
+
+/* Qwen3-Next and later: the linear_* keys; what all layers share; which layers are delta nets. */
+bool qwen_delta(const Decoder *d, DeltaSpec *s, Err *err) MUST_CHECK;
+bool qwen_next_adjust(Decoder *d, Err *err) MUST_CHECK;
+bool qwen_next_layer(const Decoder *d, int i, LayerSpec *l, Err *err) MUST_CHECK;
+
 #endif

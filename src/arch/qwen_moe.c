@@ -21,9 +21,8 @@ static bool qwen2_adjust(Decoder *d, Err *err) {
     return config_bool(d->config, "qkv_bias", true, &d->layer.qkv_bias, err);
 }
 
-static bool qwen2_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+bool qwen_shared(const Decoder *d, LayerSpec *l, Err *err) {
     int64_t shared;
-    if (!qwen_window(d, i, l, err) || !qwen_moe(d, i, l, false, err)) return false;
     if (!l->moe.n_experts) return true;
     if (!config_int(d->config, "shared_expert_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20,
                     &shared, err))
@@ -31,6 +30,10 @@ static bool qwen2_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     l->moe.shared_width = (uint32_t)shared;
     l->moe.shared_switch = true;
     return true;
+}
+
+static bool qwen2_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    return qwen_window(d, i, l, err) && qwen_moe(d, i, l, false, err) && qwen_shared(d, l, err);
 }
 
 static bool qwen3_adjust(Decoder *d, Err *err) {

@@ -90,7 +90,7 @@ static bool read_scaling(const Config *c, const Config *s, Arena *a, RopeSpec *o
 }
 
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
-                      RopeSpec *out, Err *err) {
+                      double default_share, RopeSpec *out, Err *err) {
     double partial, theta;
     Config section = {0};
     Err nested = {0};
@@ -102,7 +102,8 @@ bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double defau
         if (err) *err = nested;
         return false;
     }
-    if (!config_float(c, "partial_rotary_factor", 1, 1e-6, 1, &partial, err)) return false;
+    if (!config_float(c, "partial_rotary_factor", default_share, 1e-6, 1, &partial, err))
+        return false;
     if (has && !config_float(&section, "partial_rotary_factor", partial, 1e-6, 1, &partial, err))
         return false;
     out->theta = theta;

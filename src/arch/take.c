@@ -22,6 +22,12 @@ WeightId arch_take_matrix(Decoder *d, Role role, int layer, uint32_t n, uint32_t
                      1);
 }
 
+const uint32_t *arch_every(Decoder *d, uint32_t n, uint32_t run, uint32_t first, uint32_t step) {
+    uint32_t *rows = arena_array(d->arena, uint32_t, n);
+    for (uint32_t i = 0; rows && i < n; i++) rows[i] = first + i / run * step + i % run;
+    return rows;
+}
+
 WeightId arch_take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias) {
     uint32_t n = p->n_experts * p->n;
     int32_t source = weights_take_experts(d->weights, i, p);

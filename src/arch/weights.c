@@ -36,6 +36,20 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_SHARED_UP] = {"layers.%d.mlp.shared_expert.up_proj", "blk.%d.ffn_up_shexp"},
     [ROLE_SHARED_DOWN] = {"layers.%d.mlp.shared_expert.down_proj", "blk.%d.ffn_down_shexp"},
     [ROLE_SHARED_SWITCH] = {"layers.%d.mlp.shared_expert_gate", "blk.%d.ffn_gate_inp_shexp"},
+    [ROLE_CONV_IN] = {"layers.%d.conv.in_proj", "blk.%d.shortconv.in_proj"},
+    [ROLE_CONV] = {"layers.%d.conv.conv", "blk.%d.shortconv.conv"},
+    [ROLE_CONV_OUT] = {"layers.%d.conv.out_proj", "blk.%d.shortconv.out_proj"},
+    [ROLE_DELTA_QKVZ] = {"layers.%d.linear_attn.in_proj_qkvz", "blk.%d.ssm_in"},
+    [ROLE_DELTA_BA] = {"layers.%d.linear_attn.in_proj_ba", "blk.%d.ssm_ba"},
+    [ROLE_DELTA_QKV] = {"layers.%d.linear_attn.in_proj_qkv", "blk.%d.attn_qkv"},
+    [ROLE_DELTA_Z] = {"layers.%d.linear_attn.in_proj_z", "blk.%d.attn_gate"},
+    [ROLE_DELTA_B] = {"layers.%d.linear_attn.in_proj_b", "blk.%d.ssm_beta"},
+    [ROLE_DELTA_A] = {"layers.%d.linear_attn.in_proj_a", "blk.%d.ssm_alpha"},
+    [ROLE_DELTA_CONV] = {"layers.%d.linear_attn.conv1d", "blk.%d.ssm_conv1d"},
+    [ROLE_DELTA_DECAY] = {"layers.%d.linear_attn.A_log", "blk.%d.ssm_a"},
+    [ROLE_DELTA_DT] = {"layers.%d.linear_attn.dt_bias", "blk.%d.ssm_dt"},
+    [ROLE_DELTA_NORM] = {"layers.%d.linear_attn.norm", "blk.%d.ssm_norm"},
+    [ROLE_DELTA_OUT] = {"layers.%d.linear_attn.out_proj", "blk.%d.ssm_out"},
 };
 
 /* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside
@@ -164,6 +178,11 @@ bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix)
 uint32_t weights_rows(const WeightTable *t, Role role, int layer) {
     const CkptTensor *ct = role_find(t, role, layer, ".weight");
     return ct && ct->n_dims >= 1 && ct->shape[0] <= INT32_MAX ? (uint32_t)ct->shape[0] : 0;
+}
+
+uint64_t weights_last(const WeightTable *t, Role role, int layer, const char *suffix) {
+    const CkptTensor *ct = role_find(t, role, layer, suffix);
+    return ct && ct->n_dims ? ct->shape[ct->n_dims - 1] : 0;
 }
 
 /* Rows within each head: stored (pair i, half j) at 2i + j; logical at j * d/2 + i. */

@@ -48,6 +48,21 @@ typedef enum Role {
     ROLE_SHARED_UP,
     ROLE_SHARED_DOWN,
     ROLE_SHARED_SWITCH,
+    /* short convolutions; gated delta layers */
+    ROLE_CONV_IN,
+    ROLE_CONV,
+    ROLE_CONV_OUT,
+    ROLE_DELTA_QKVZ,
+    ROLE_DELTA_BA,
+    ROLE_DELTA_QKV,
+    ROLE_DELTA_Z,
+    ROLE_DELTA_B,
+    ROLE_DELTA_A,
+    ROLE_DELTA_CONV,
+    ROLE_DELTA_DECAY,
+    ROLE_DELTA_DT,
+    ROLE_DELTA_NORM,
+    ROLE_DELTA_OUT,
     /* encoders */
     ROLE_POS_EMBED,
     ROLE_TYPE_EMBED,
@@ -124,6 +139,8 @@ bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix)
 /* The tensor's rows, or 0 if it is absent: vocabulary sizes and the like where a config leaves them
  * out. */
 uint32_t weights_rows(const WeightTable *t, Role role, int layer);
+/* The tensor's last dimension, or 0: files of different origin are told apart by such. */
+uint64_t weights_last(const WeightTable *t, Role role, int layer, const char *suffix);
 /* Stacks the parts' ".weight" (or ".bias") tensors of a layer (-1: no layer) into one source. */
 int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suffix,
                      const TakePart *parts, int n_parts);

@@ -42,5 +42,7 @@ Val block_attn(ProgBuilder *b, const AttnBlock *p, Val x, int layer) {
                                .scale = p->scale,
                                .softcap = p->softcap});
     prog_probe(b, a, "layers.%d.attn.heads", layer);
+    if (p->gated)
+        a = prog_glu(b, prog_view(b, qkv, nq + nk + nv, p->n_heads * p->v_dim), a, ACT_SIGMOID);
     return prog_probe(b, prog_linear(b, a, p->o, p->o_bias), "layers.%d.attn.out", layer);
 }

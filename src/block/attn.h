@@ -11,8 +11,10 @@ typedef struct AttnBlock {
     float scale, softcap;
     bool rope, interleaved;
     uint32_t rope_spec, rope_offset;
-    /* [(n_heads + n_kv_heads) * head_dim + n_kv_heads * v_dim, hidden], stacked q, k, v */
+    /* [(n_heads + n_kv_heads) * head_dim + n_kv_heads * v_dim, hidden], stacked q, k, v; gated:
+     * another n_heads * v_dim rows */
     WeightId qkv, qkv_bias;
+    bool gated;              /* what attention gives times the sigmoid of the gate */
     WeightId q_norm, k_norm; /* W_NONE: none */
     bool qk_norm_whole;      /* over the whole row instead of per head */
     float norm_eps, norm_w_add;
