@@ -13,8 +13,9 @@
  *     mlxcel_request_run(request, print_event, NULL, &err);
  *
  * Every fallible function returns false and fills the error (which may be NULL); nothing aborts or
- * exits. Objects are opaque; *_free and *_close accept NULL. A model is immutable and may be shared
- * by engines in several threads; an engine, its requests and their runs belong to one thread at a
+ * exits. Objects are opaque; *_free and *_close accept NULL. A model is immutable once an engine
+ * or encoder of it is open and may then be shared by several threads, each with engines of its own
+ * (their steps take turns on the model's compute threads); an engine, its requests and their runs belong to one thread at a
  * time, except mlxcel_request_cancel, which may be called from anywhere. Text is UTF-8. Structs of
  * options begin with their size: initialise them with the function that returns defaults. */
 #ifndef MLXCEL_H

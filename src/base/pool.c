@@ -27,6 +27,7 @@ struct Pool {
     OWN_LINE _Atomic uint32_t n_asleep;
     _Atomic bool quit;
     pthread_mutex_t mutex;
+    pthread_mutex_t driver; /* held during a run: several engines may share a pool */
     pthread_cond_t wake;
 };
 
@@ -111,6 +112,7 @@ Pool *pool_new(int n_threads, Err *err) {
     pool->spin_wake = crowded ? SPIN_CROWDED : SPIN_WAKE;
     pool->spin_yield = crowded ? SPIN_CROWDED : SPIN_YIELD;
     pthread_mutex_init(&pool->mutex, NULL);
+    pthread_mutex_init(&pool->driver, NULL);
     pthread_cond_init(&pool->wake, NULL);
     for (int i = 1; i < n_threads; i++) {
         if (!worker_start(pool, i, err)) {
@@ -139,6 +141,7 @@ void pool_free(Pool *pool) {
     pthread_mutex_unlock(&pool->mutex);
     for (int i = 1; i <= pool->n_started; i++) pthread_join(pool->threads[i], NULL);
     pthread_mutex_destroy(&pool->mutex);
+    pthread_mutex_destroy(&pool->driver);
     pthread_cond_destroy(&pool->wake);
     mem_free_pages(pool, sizeof *pool);
 }
@@ -170,7 +173,9 @@ void pool_run(Pool *pool, PoolFn *fn, void *arg) {
     fenv_t callers;
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
+    pthread_mutex_lock(&pool->driver);
     run_all(pool, fn, arg);
+    pthread_mutex_unlock(&pool->driver);
     fesetenv(&callers);
 }
 

@@ -1,6 +1,7 @@
 /* pool.h: the compute threads. pool_run() calls fn on every thread (the caller is thread 0) and
  * returns when all are done. Inside, pool_barrier() waits for all of them. Workers spin for a
- * bounded time, then sleep. One thread drives a pool at a time. Workers set their own
+ * bounded time, then sleep. Runs of several threads come one
+ * after the other. Workers set their own
  * floating-point environment (round to nearest, denormals kept). */
 #ifndef MLXCEL_BASE_POOL_H
 #define MLXCEL_BASE_POOL_H
