@@ -10,6 +10,12 @@ static void quiet(enum ggml_log_level level, const char *text, void *ctx) {
     if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
 }
 
+static llama_token number(const char *s) {
+    llama_token n = 0;
+    while (*s >= '0' && *s <= '9') n = n * 10 + (*s++ - '0');
+    return n;
+}
+
 int main(int argc, char **argv) {
     if (argc < 4) return 2;
     int n = argc - 3;
@@ -28,7 +34,7 @@ int main(int argc, char **argv) {
     struct llama_batch batch = llama_batch_init(n, 0, 1);
     batch.n_tokens = n;
     for (int i = 0; i < n; i++) {
-        batch.token[i] = (llama_token)strtol(argv[3 + i], NULL, 10);
+        batch.token[i] = number(argv[3 + i]);
         batch.pos[i] = i;
         batch.n_seq_id[i] = 1;
         batch.seq_id[i][0] = 0;
