@@ -32,6 +32,7 @@ typedef struct Run { /* what one job left behind */
     size_t n;
     TokenLogprob top[N_NEW][5];
     bool done;
+    size_t n_cached; /* of the prompt, adopted */
     Err err;
 } Run;
 
@@ -43,6 +44,7 @@ static bool collect(void *ctx, const Event *ev) {
             r->top[r->n][k] = ev->tokens[i].top[k];
     }
     if (ev->kind == EVENT_ERROR) r->err = *ev->err;
+    if (ev->kind == EVENT_DONE) r->n_cached = ev->timings->n_cached;
     if (ev->kind == EVENT_DONE || ev->kind == EVENT_ERROR) r->done = true;
     return true;
 }
@@ -113,6 +115,9 @@ static void run_setting(const char *path, const char *backend, const char *isa, 
     if (!s->company) submit(e, m, prompt, N_PROMPT, N_NEW, !s->adopted, out);
     drive(e, out);
     if (!s->company) assert_int_equal(engine_stats(e)->n_guarded_allocs, 0);
+    /* recurrent models: up to a state that was kept, the one before the last row */
+    if (s->adopted) assert_in_range(out->n_cached, N_ADOPT - 1, N_ADOPT);
+    if (!s->adopted) assert_int_equal(out->n_cached, 0);
     engine_close(e);
     model_close(m);
 }
@@ -232,11 +237,25 @@ static void cpu_is_the_same_with_experts(void **state) {
     check_golden("decoder/qwen3_moe", "cpu", "auto", PLANE_F16, false);
 }
 
+/* Recurrent states: a step that ends between two rows must leave behind what the next one begins
+ * with, and a prefix is adopted from a state that was kept. */
+static void recurrent_models_are_the_same(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"decoder/lfm2", "decoder/qwen3_next"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        check_golden(NAMES[i], "ref", "auto", PLANE_F32, false);
+        check_golden(NAMES[i], "cpu", "auto", PLANE_F16, WHOLE_GRID);
+        check_golden(NAMES[i], "cpu", "portable", PLANE_Q8_0, false);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_the_same), cmocka_unit_test(cpu_is_the_same),
+        cmocka_unit_test(ref_is_the_same),
+        cmocka_unit_test(cpu_is_the_same),
         cmocka_unit_test(cpu_is_the_same_on_every_isa_and_cache_type),
         cmocka_unit_test(cpu_is_the_same_with_quantized_weights),
-        cmocka_unit_test(cpu_is_the_same_with_experts)};
+        cmocka_unit_test(cpu_is_the_same_with_experts),
+        cmocka_unit_test(recurrent_models_are_the_same)};
     return cmocka_run_group_tests_name("same_tokens", tests, NULL, NULL);
 }
