@@ -194,8 +194,8 @@ typedef struct mlxcel_engine_options {
     bool force;           /* load although the memory plan says it will not fit */
 } mlxcel_engine_options;
 
-typedef struct mlxcel_budget { /* bytes */
-    uint64_t weights, cache, scratch, other, total, available;
+typedef struct mlxcel_budget { /* bytes; state: of recurrent layers */
+    uint64_t weights, cache, state, scratch, other, total, available;
     uint64_t cache_per_token;
     uint64_t n_ctx; /* resolved */
 } mlxcel_budget;

@@ -139,6 +139,10 @@ static void put_plan(JsonWriter *w, const Budget *b, const EngineOptions *o) {
     put_u64(w, "weights_bytes", b->weight_bytes);
     put_u64(w, "kv_bytes_total", b->kv_bytes);
     put_u64(w, "kv_bytes_per_token", b->kv_bytes_per_token);
+    if (b->state_bytes) {
+        put_u64(w, "state_bytes", b->state_bytes);
+        put_u64(w, "n_states", b->planes.n_states);
+    }
     put_u64(w, "activation_bytes", b->scratch_bytes);
     put_u64(w, "other_bytes", b->other_bytes);
     put_u64(w, "total_bytes", b->total_bytes);

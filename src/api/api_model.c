@@ -116,6 +116,7 @@ bool mlxcel_model_budget(const mlxcel_model *model, const mlxcel_engine_options 
         return api_fail(error, &err);
     *out = (mlxcel_budget){.weights = b.weight_bytes,
                            .cache = b.kv_bytes,
+                           .state = b.state_bytes,
                            .scratch = b.scratch_bytes,
                            .other = b.other_bytes,
                            .total = b.total_bytes,

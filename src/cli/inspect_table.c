@@ -85,6 +85,7 @@ static void put_budget(Buf *b, const Json *doc) {
     put_size(b, "weights", number(m, "weights_bytes"));
     put_size(b, "cache", number(m, "kv_bytes_total"));
     put_size(b, "  per token", number(m, "kv_bytes_per_token"));
+    if (json_get(m, "state_bytes")) put_size(b, "recurrent state", number(m, "state_bytes"));
     put_size(b, "scratch", number(m, "activation_bytes"));
     put_size(b, "program", number(m, "other_bytes"));
     put_size(b, "total", number(m, "total_bytes"));

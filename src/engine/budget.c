@@ -1,5 +1,7 @@
 #include "engine/budget.h"
 
+#include <stdio.h>
+
 #include "base/os.h"
 #include "cache/seqcache.h"
 
@@ -72,10 +74,12 @@ static double gib(uint64_t bytes) { return (double)bytes / (1 << 30); }
 
 bool budget_check(const Budget *b, Err *err) {
     if (b->total_bytes <= b->available_bytes) return true;
+    char state[48] = "";
+    if (b->state_bytes)
+        snprintf(state, sizeof state, "recurrent state %.2f, ", gib(b->state_bytes));
     return err_set(err, ERR_LIMIT,
-                   "needs %.2f GiB (weights %.2f, cache of %llu tokens %.2f, scratch %.2f) where "
-                   "%.2f GiB are available; a "
-                   "smaller --ctx-size or --force are accepted",
+                   "needs %.2f GiB (weights %.2f, cache of %llu tokens %.2f, %sscratch %.2f) where "
+                   "%.2f GiB are available; a smaller --ctx-size or --force are accepted",
                    gib(b->total_bytes), gib(b->weight_bytes), (unsigned long long)b->n_ctx,
-                   gib(b->kv_bytes), gib(b->scratch_bytes), gib(b->available_bytes));
+                   gib(b->kv_bytes), state, gib(b->scratch_bytes), gib(b->available_bytes));
 }
