@@ -29,6 +29,7 @@ static void scratch_turn_to(WeightScratch *sc, const WeightSource *s) {
     sc->next_row = UINT32_MAX;
     sc->streak = 0;
     memset(sc->n_bytes, 0, sizeof sc->n_bytes);
+    memset(sc->pitch, 0, sizeof sc->pitch);
 }
 
 /* Up to which stored row to read when [lo, hi) is asked for. Threads that share a matrix take turns
@@ -40,7 +41,11 @@ static uint64_t rows_ahead(const WeightSource *s, uint32_t lo, uint32_t hi, Weig
     sc->streak = !goes_on ? 0 : sc->streak < MAX_STREAK ? sc->streak + 1 : MAX_STREAK;
     sc->next_row = hi;
     uint64_t from, n_bytes, more = hi - lo;
-    wform_span(s->form, &s->m, QPART_WEIGHT, lo, hi, &from, &n_bytes);
+    uint64_t lines, line_bytes;
+    if (wform_columns(s->form, &s->m, QPART_WEIGHT, lo, hi, &from, &n_bytes, &lines, &line_bytes))
+        n_bytes *= lines;
+    else
+        wform_span(s->form, &s->m, QPART_WEIGHT, lo, hi, &from, &n_bytes);
     if (n_bytes == 0 || n_bytes >= WSOURCE_AHEAD_BYTES || sc->streak == 0) return hi;
     more <<= sc->streak;
     uint64_t most = (uint64_t)(hi - lo) * (WSOURCE_AHEAD_BYTES / n_bytes);
@@ -67,6 +72,33 @@ static bool part_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t h
     return true;
 }
 
+/* The same for a part stored [inputs, outputs]: a piece of each of its stored rows, up to output
+ * `ahead`. */
+static bool columns_hold(const WeightSource *s, QPartId id, uint32_t lo, uint32_t hi,
+                         uint64_t ahead, WeightScratch *sc, Err *err) {
+    uint64_t from, n_bytes, lines, line_bytes;
+    wform_columns(s->form, &s->m, id, lo, hi, &from, &n_bytes, &lines, &line_bytes);
+    if (from >= sc->from[id] && from + n_bytes <= sc->from[id] + sc->pitch[id]) return true;
+    wform_columns(s->form, &s->m, id, lo, ahead, &from, &n_bytes, &lines, &line_bytes);
+    Buf *b = &sc->bytes[id];
+    size_t all;
+    sc->pitch[id] = 0;
+    buf_clear(b);
+    b->max = SIZE_MAX;
+    if (!size_mul(n_bytes, lines, &all) || !buf_reserve(b, all)) return err_nomem(err, s->name);
+    if (n_bytes == line_bytes) {
+        if (!s->fetch(s->ctx, id, 0, all, b->p, err)) return err_wrap(err, "%s", s->name);
+    } else {
+        for (uint64_t i = 0; i < lines; i++)
+            if (!s->fetch(s->ctx, id, i * line_bytes + from, n_bytes, b->p + i * n_bytes, err))
+                return err_wrap(err, "%s", s->name);
+    }
+    sc->from[id] = from;
+    sc->pitch[id] = n_bytes;
+    sc->n_bytes[id] = all;
+    return true;
+}
+
 /* Gets the bytes of every part that stored rows [lo, hi) need, and points a copy of the matrix at
  * them. */
 static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix *m,
@@ -77,7 +109,13 @@ static bool load_parts(const WeightSource *s, uint32_t lo, uint32_t hi, QMatrix 
     for (int id = 0; id < QPART_COUNT; id++) {
         QPart *part = &m->part[id];
         if (part->dtype == DTYPE_NONE || part->data) continue;
-        if (!part_hold(s, (QPartId)id, lo, hi, ahead, sc, err)) return false;
+        uint64_t from, n_bytes, lines, line_bytes;
+        bool columns = wform_columns(s->form, &s->m, (QPartId)id, lo, hi, &from, &n_bytes, &lines,
+                                     &line_bytes);
+        if (columns ? !columns_hold(s, (QPartId)id, lo, hi, ahead, sc, err)
+                    : !part_hold(s, (QPartId)id, lo, hi, ahead, sc, err))
+            return false;
+        part->pitch = columns ? sc->pitch[id] : 0;
         part->data = (const uint8_t *)sc->bytes[id].p;
         part->from = sc->from[id];
         part->n_bytes = sc->n_bytes[id];

@@ -26,12 +26,13 @@ typedef struct WeightSource {
 } WeightSource;
 
 /* One per packing thread; zero-initialise, free with wsource_scratch_deinit. It keeps what was read
- * last: parts that every call needs whole (GPTQ's qweight) are read once, and a caller that goes
- * through the rows in order is read ahead for, in pieces that double up to WSOURCE_AHEAD_BYTES. A
+ * last: parts that every call needs whole (GPTQ's scales) are read once; of a matrix stored the other
+ * way round (its qweight) only the columns asked for are; and a caller that goes through the rows in order is read ahead for, in pieces that double up to WSOURCE_AHEAD_BYTES. A
  * source must not change or move while a scratch has seen it. */
 typedef struct WeightScratch {
     Buf bytes[QPART_COUNT];
     uint64_t from[QPART_COUNT], n_bytes[QPART_COUNT]; /* which bytes of each part are held */
+    uint64_t pitch[QPART_COUNT];                      /* QPart's: of each row, from on */
     const WeightSource
         *source; /* whose; with ctx and form, in case another one has moved into its place */
     const void *ctx;

@@ -5,6 +5,8 @@
  *         scales [groups, N] | g_idx I32 [K], the group of every input column
  *   AWQ   qweight I32 [K, N/8]   nibble i of word c is column 8c + (0 2 4 6 1 3 5 7)[i]
  *         qzeros  I32 [K/G, N/8] the same | scales [K/G, N] */
+#include <string.h>
+
 #include "quant/blocks.h"
 #include "quant/forms.h"
 
@@ -44,19 +46,38 @@ bool form_gptq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     return form_g_idx(wf, m, a, err);
 }
 
+enum { GPTQ_RUN = 32, GPTQ_ROWS = 16 };
+
+/* Columns [k, k + 32) of output n: `bits` whole words down a column. */
+static void gptq_run(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t k, uint8_t *codes) {
+    uint8_t b[GPTQ_RUN + 8] = {0};
+    for (unsigned j = 0; j < wf->bits; j++)
+        memcpy(b + 4 * j, qpart_word(m, QPART_WEIGHT, k * wf->bits / 32 + j, wf->n, n), 4);
+    bitstream_unpack(b, wf->bits, GPTQ_RUN, codes);
+}
+
+static unsigned gptq_code(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t k) {
+    unsigned bits = wf->bits, shift = (unsigned)(k * bits % 32);
+    uint64_t word = k * bits / 32;
+    uint32_t v = load_u32(qpart_word(m, QPART_WEIGHT, word, wf->n, n)) >> shift;
+    if (shift + bits > 32)
+        v |= load_u32(qpart_word(m, QPART_WEIGHT, word + 1, wf->n, n)) << (32 - shift);
+    return v & ((1u << bits) - 1);
+}
+
+/* A few outputs side by side, which stand in one cache line of each stored row. */
 void form_gptq_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0,
                      uint64_t n1, uint8_t *codes) {
-    const uint8_t *base = qpart_at(m, QPART_WEIGHT, 0);
-    unsigned bits = wf->bits, mask = (1u << bits) - 1;
-    for (uint64_t p = 0; p < wf->k; p++) {
-        uint64_t bit = (perm ? perm[p] : p) * bits;
-        unsigned shift = bit % 32;
-        const uint8_t *row = base + bit / 32 * wf->n * 4, *next = row + wf->n * 4;
-        for (uint64_t n = n0; n < n1; n++) {
-            uint32_t v = load_u32(row + 4 * n) >> shift;
-            if (shift + bits > 32) v |= load_u32(next + 4 * n) << (32 - shift);
-            codes[(n - n0) * wf->k + p] = (uint8_t)(v & mask);
-        }
+    const uint64_t whole = perm ? 0 : wf->k / GPTQ_RUN * GPTQ_RUN;
+    for (uint64_t from = n0; from < n1; from += GPTQ_ROWS) {
+        uint64_t to = n1 - from < GPTQ_ROWS ? n1 : from + GPTQ_ROWS;
+        uint8_t *out = codes + (from - n0) * wf->k;
+        for (uint64_t k = 0; k < whole; k += GPTQ_RUN)
+            for (uint64_t n = from; n < to; n++)
+                gptq_run(wf, m, n, k, out + (n - from) * wf->k + k);
+        for (uint64_t p = whole; p < wf->k; p++)
+            for (uint64_t n = from; n < to; n++)
+                out[(n - from) * wf->k + p] = (uint8_t)gptq_code(wf, m, n, perm ? perm[p] : p);
     }
 }
 
@@ -85,14 +106,29 @@ bool form_awq(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     return true;
 }
 
+/* Eight inputs of the eight outputs of word c: a word each. */
+static void awq_square(const WForm *wf, const QMatrix *m, uint64_t c, uint64_t k, uint64_t n_k,
+                       uint64_t out[8]) {
+    memset(out, 0, 8 * sizeof *out);
+    for (uint64_t i = 0; i < n_k; i++) {
+        uint32_t v = load_u32(qpart_word(m, QPART_WEIGHT, k + i, wf->n / 8, c));
+        for (int j = 0; j < 8; j++) out[j] |= (uint64_t)(v >> awq_shift[j] & 15) << 8 * i;
+    }
+}
+
 void form_awq_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uint64_t n0,
                     uint64_t n1, uint8_t *codes) {
     (void)perm;
-    const uint8_t *base = qpart_at(m, QPART_WEIGHT, 0);
-    for (uint64_t k = 0; k < wf->k; k++)
-        for (uint64_t n = n0; n < n1; n++)
-            codes[(n - n0) * wf->k + k] =
-                (uint8_t)(load_u32(base + (k * (wf->n / 8) + n / 8) * 4) >> awq_shift[n % 8] & 15);
+    for (uint64_t c = n0 / 8; c * 8 < n1; c++)
+        for (uint64_t k = 0; k < wf->k; k += 8) {
+            uint64_t out[8], n_k = wf->k - k < 8 ? wf->k - k : 8;
+            uint8_t bytes[8];
+            awq_square(wf, m, c, k, n_k, out);
+            for (uint64_t n = c * 8 < n0 ? n0 : c * 8; n < n1 && n < c * 8 + 8; n++) {
+                store_u64(bytes, out[n % 8]);
+                memcpy(codes + (n - n0) * wf->k + k, bytes, n_k);
+            }
+        }
 }
 
 int form_gptq_zero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {

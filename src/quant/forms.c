@@ -177,8 +177,16 @@ bool form_has_bytes(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1,
         return err_set(err, ERR_INTERNAL, "rows %llu to %llu of %llu asked for",
                        (unsigned long long)n0, (unsigned long long)n1, (unsigned long long)wf->n);
     for (int id = 0; n0 < n1 && id < QPART_COUNT; id++) {
-        uint64_t from, n_bytes;
+        uint64_t from, n_bytes, lines, line_bytes;
         const QPart *p = &m->part[id];
+        if (p->pitch) {
+            if (!wform_columns(wf, m, (QPartId)id, n0, n1, &from, &n_bytes, &lines, &line_bytes) ||
+                from < p->from || from + n_bytes > p->from + p->pitch ||
+                lines * p->pitch > p->n_bytes)
+                return err_set(err, ERR_INTERNAL, "%s: columns are missing",
+                               qpart_name(m->format, (QPartId)id));
+            continue;
+        }
         wform_span(wf, m, (QPartId)id, n0, n1, &from, &n_bytes);
         if (n_bytes && (!p->data || from < p->from || from - p->from > p->n_bytes ||
                         n_bytes > p->n_bytes - (from - p->from)))

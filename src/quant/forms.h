@@ -44,6 +44,13 @@ static inline bool qpart_there(const QMatrix *m, QPartId id) {
 static inline const uint8_t *qpart_at(const QMatrix *m, QPartId id, uint64_t at) {
     return m->part[id].data + (at - m->part[id].from);
 }
+/* Address of 32-bit word `col` of a stored row of words. */
+static inline const uint8_t *qpart_word(const QMatrix *m, QPartId id, uint64_t row,
+                                        uint64_t row_words, uint64_t col) {
+    const QPart *p = &m->part[id];
+    if (p->pitch) return p->data + row * p->pitch + (col * 4 - p->from);
+    return qpart_at(m, id, (row * row_words + col) * 4);
+}
 
 /* Steps of form_x() (wform.c). */
 bool form_set_n_k(QMatrix *m, uint64_t n, uint64_t k,

@@ -76,6 +76,8 @@ typedef struct QPart {
     uint64_t shape[QPART_MAX_DIMS]; /* outermost first */
     const uint8_t *data;            /* any alignment */
     uint64_t from, n_bytes;         /* data holds the tensor's bytes [from, from + n_bytes) */
+    /* or, not 0, of every row of a matrix those from byte `from` of the row on, pitch bytes each */
+    uint64_t pitch;
 } QPart;
 
 typedef struct QMatrix {

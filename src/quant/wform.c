@@ -154,6 +154,18 @@ void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint
     }
 }
 
+bool wform_columns(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1,
+                   uint64_t *from, uint64_t *n_bytes, uint64_t *n_lines, uint64_t *line_bytes) {
+    uint64_t per_word = m->format == QFORMAT_GPTQ ? 1 : 8;
+    (void)wf;
+    if (id != QPART_WEIGHT || (m->format != QFORMAT_GPTQ && m->format != QFORMAT_AWQ)) return false;
+    *from = n0 / per_word * 4;
+    *n_bytes = form_ceil_div(n1, per_word) * 4 - *from;
+    *n_lines = qpart_rows(&m->part[id]);
+    *line_bytes = qpart_cols(&m->part[id]) * 4;
+    return true;
+}
+
 /* Scales of one row in canonical groups. `row` indexes the caller's arrays. */
 static void put_row_scales(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t row,
                            const WRows *out) {

@@ -119,6 +119,10 @@ bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, con
  * there: 0 bytes. */
 void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1,
                 uint64_t *from, uint64_t *n_bytes);
+/* Parts stored [inputs, outputs] (GPTQ's and AWQ's weight): the bytes [*from, *from + *n_bytes) of
+ * each of *n_lines stored rows of *line_bytes are enough (QPart.pitch). False: see wform_span. */
+bool wform_columns(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1,
+                   uint64_t *from, uint64_t *n_bytes, uint64_t *n_lines, uint64_t *line_bytes);
 double wform_widen(WSub sub, uint8_t b);
 
 #endif
