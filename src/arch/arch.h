@@ -19,7 +19,10 @@ typedef struct MoeSpec { /* n_experts 0: the layer is dense */
     bool shared_switch;    /* their result times a sigmoid of the row */
     bool biases;           /* of the router and the experts */
     bool interleaved;      /* gate and up in one stack, by turns: the file's ROLE_EXPERT_GATE */
-    float limit, up_add;   /* block/moe.h */
+    bool stacked;          /* gate over up in one stack: ROLE_EXPERT_GATE_UP, ROLE_EXPERT_DOWNS */
+    bool select_bias;      /* ROLE_SELECT_BIAS: on the scores, for the choice only */
+    uint32_t n_groups, k_groups, group_top; /* OP(ROUTE) */
+    float limit, up_add;                    /* block/moe.h */
 } MoeSpec;
 
 /* What mixes the rows of a sequence in a layer (mixer.h). */

@@ -231,6 +231,11 @@ static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
     up.role = m->interleaved ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP;
     if (m->interleaved) gate.step = up.step = 2, up.first = 1;
     down.role = ROLE_EXPERT_DOWN, down.n = d->hidden, down.k = m->width;
+    if (m->stacked) {
+        gate.role = up.role = ROLE_EXPERT_GATE_UP, down.role = ROLE_EXPERT_DOWNS;
+        gate.stored = up.stored = 2 * m->width, up.first = m->width;
+        down.stored = d->hidden;
+    }
     p->gate = arch_take_experts(d, i, &gate, m->biases ? &p->gate_bias : NULL);
     p->up = arch_take_experts(d, i, &up, m->biases ? &p->up_bias : NULL);
     p->down = arch_take_experts(d, i, &down, m->biases ? &p->down_bias : NULL);
@@ -243,6 +248,9 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
                   .normalize = m->normalize,
                   .n_experts = m->n_experts,
                   .k = m->k,
+                  .n_groups = m->n_groups,
+                  .k_groups = m->k_groups,
+                  .group_top = m->group_top,
                   .scale = m->scale},
         .width = m->width,
         .hidden = d->hidden,
@@ -259,6 +267,9 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
     };
     p.router = arch_take_matrix(d, ROLE_ROUTER, i, m->n_experts, d->hidden);
     if (m->biases) p.router_bias = arch_take_vector(d, ROLE_ROUTER, i, ".bias", m->n_experts);
+    if (m->select_bias) /* a parameter without a module, but for GGUF */
+        p.select_bias =
+            arch_take_vector(d, ROLE_SELECT_BIAS, i, d->config->gguf ? ".bias" : "", m->n_experts);
     moe_experts(d, m, i, &p);
     if (!p.shared) return p;
     const TakePart in[2] = {{.role = ROLE_SHARED_GATE, .n = m->shared_width, .k = d->hidden},

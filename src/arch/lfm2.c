@@ -1,6 +1,7 @@
 /* LFM2 (Liquid AI 2025): gated short convolutions in most layers, attention with a norm on each
  * query and key head in the others; other tensor names; a feed-forward width that the config's is
- * scaled and rounded to; a tied head; the final norm is called embedding_norm. */
+ * scaled and rounded to; a tied head; the final norm is called embedding_norm. LFM2 MoE: experts by
+ * sigmoid scores and a bias for the choice in all but the first layers, widths as they are. */
 #include "arch/arch.h"
 
 static bool ffn_width(const Decoder *d, uint32_t *width, Err *err) {
@@ -26,7 +27,7 @@ static bool ffn_width(const Decoder *d, uint32_t *width, Err *err) {
     return true;
 }
 
-static bool adjust(Decoder *d, Err *err) {
+static bool adjust_all(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     int64_t kernel;
     l->qk_norm = true;
@@ -35,8 +36,11 @@ static bool adjust(Decoder *d, Err *err) {
         return false;
     if (!config_int(d->config, "conv_L_cache", 3, 2, 64, &kernel, err)) return false;
     l->conv.kernel = (uint32_t)kernel;
-    return config_bool(d->config, "conv_bias", false, &l->conv.bias, err) &&
-           ffn_width(d, &l->ffn_width, err);
+    return config_bool(d->config, "conv_bias", false, &l->conv.bias, err);
+}
+
+static bool adjust(Decoder *d, Err *err) {
+    return adjust_all(d, err) && ffn_width(d, &d->layer.ffn_width, err);
 }
 
 static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
@@ -57,6 +61,20 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     return true;
 }
 
+static bool moe_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    int64_t n_dense;
+    double scale;
+    MoeSpec *m = &l->moe;
+    if (!layer(d, i, l, err)) return false;
+    if (!config_int(d->config, "num_dense_layers", 2, 0, INT32_MAX, &n_dense, err)) return false;
+    if (i < n_dense) return true;
+    if (!decoder_moe(d, "moe_intermediate_size", true, m, err)) return false;
+    if (!config_float(d->config, "routed_scaling_factor", 1, 0, 1e6, &scale, err)) return false;
+    m->fn = ROUTE_SIGMOID;
+    m->scale = (float)scale;
+    return config_bool(d->config, "use_expert_bias", true, &m->select_bias, err);
+}
+
 static const RoleDelta NAMES[] = {
     {ROLE_FINAL_NORM, {"embedding_norm", "token_embd_norm"}},
     {ROLE_ATTN_NORM, {"layers.%d.operator_norm", "blk.%d.attn_norm"}},
@@ -67,6 +85,11 @@ static const RoleDelta NAMES[] = {
     {ROLE_GATE, {"layers.%d.feed_forward.w1", "blk.%d.ffn_gate"}},
     {ROLE_UP, {"layers.%d.feed_forward.w3", "blk.%d.ffn_up"}},
     {ROLE_DOWN, {"layers.%d.feed_forward.w2", "blk.%d.ffn_down"}},
+    {ROLE_ROUTER, {"layers.%d.feed_forward.gate", "blk.%d.ffn_gate_inp"}},
+    {ROLE_SELECT_BIAS, {"layers.%d.feed_forward.expert_bias", "blk.%d.exp_probs_b"}},
+    {ROLE_EXPERT_GATE, {"layers.%d.feed_forward.experts.%e.w1", "blk.%d.ffn_gate_exps"}},
+    {ROLE_EXPERT_UP, {"layers.%d.feed_forward.experts.%e.w3", "blk.%d.ffn_up_exps"}},
+    {ROLE_EXPERT_DOWN, {"layers.%d.feed_forward.experts.%e.w2", "blk.%d.ffn_down_exps"}},
     {ROLE_COUNT, {NULL, NULL}},
 };
 
@@ -79,4 +102,15 @@ const Arch ARCH_LFM2 = {
     .rope_theta = 1000000,
     .adjust = adjust,
     .layer = layer,
+};
+
+const Arch ARCH_LFM2_MOE = {
+    .name = "lfm2_moe",
+    .kind = "text",
+    .model_types = (const char *const[]){"lfm2_moe", NULL},
+    .gguf = (const char *const[]){"lfm2moe", NULL},
+    .names = NAMES,
+    .rope_theta = 1000000,
+    .adjust = adjust_all,
+    .layer = moe_layer,
 };

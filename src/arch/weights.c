@@ -32,6 +32,9 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_EXPERT_GATE] = {"layers.%d.mlp.experts.%e.gate_proj", "blk.%d.ffn_gate_exps"},
     [ROLE_EXPERT_UP] = {"layers.%d.mlp.experts.%e.up_proj", "blk.%d.ffn_up_exps"},
     [ROLE_EXPERT_DOWN] = {"layers.%d.mlp.experts.%e.down_proj", "blk.%d.ffn_down_exps"},
+    [ROLE_EXPERT_GATE_UP] = {"layers.%d.mlp.experts.gate_up_proj", NULL},
+    [ROLE_EXPERT_DOWNS] = {"layers.%d.mlp.experts.down_proj", NULL},
+    [ROLE_SELECT_BIAS] = {"layers.%d.mlp.gate.e_score_correction_bias", "blk.%d.exp_probs_b"},
     [ROLE_SHARED_GATE] = {"layers.%d.mlp.shared_expert.gate_proj", "blk.%d.ffn_gate_shexp"},
     [ROLE_SHARED_UP] = {"layers.%d.mlp.shared_expert.up_proj", "blk.%d.ffn_up_shexp"},
     [ROLE_SHARED_DOWN] = {"layers.%d.mlp.shared_expert.down_proj", "blk.%d.ffn_down_shexp"},
@@ -355,6 +358,23 @@ static WeightSource *sources_new(WeightTable *t, uint32_t n) {
     return NULL;
 }
 
+/* Rows [first, first + n) of each of the experts' matrices in one parameter. */
+static bool experts_rows(WeightTable *t, int layer, const TakeExperts *p, WeightSource *src) {
+    char name[MAX_NAME];
+    if (!role_name(t, p->role, layer, "", name))
+        return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no tensor for role %d",
+                       (int)p->role);
+    if (!modsource_stack_rows(&t->finder, str_c(name), p->n_experts, p->stored, p->k, &src[0],
+                              &t->err))
+        return false;
+    for (uint32_t e = p->n_experts; e-- > 0;) {
+        src[e] = src[0];
+        src[e].n = p->n;
+        src[e].row0 = e * p->stored + p->first;
+    }
+    return true;
+}
+
 int32_t weights_take_experts(WeightTable *t, int layer, const TakeExperts *p) {
     char name[MAX_NAME];
     WeightSource *src = t->err.kind ? NULL : sources_new(t, p->n_experts);
@@ -362,9 +382,10 @@ int32_t weights_take_experts(WeightTable *t, int layer, const TakeExperts *p) {
     const char *pattern = role_pattern(t, p->role);
     const WeightOrigin o = experts_origin(p, layer, ".weight");
     bool each = t->ck->kind != CKPT_GGUF && pattern && strstr(pattern, "%e");
-    bool ok = takes_mlx(t, &o, name) ? experts_in_one(t, str_c(name), p, src)
-              : each                 ? experts_each(t, layer, p, src)
-                                     : experts_stacked(t, layer, p, src);
+    bool ok = p->stored                ? experts_rows(t, layer, p, src)
+              : takes_mlx(t, &o, name) ? experts_in_one(t, str_c(name), p, src)
+              : each                   ? experts_each(t, layer, p, src)
+                                       : experts_stacked(t, layer, p, src);
     return ok ? table_add(t, WEIGHT_MATRIX, src, (int)p->n_experts, &o) : -1;
 }
 

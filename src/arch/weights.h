@@ -44,6 +44,9 @@ typedef enum Role {
     ROLE_EXPERT_GATE,
     ROLE_EXPERT_UP,
     ROLE_EXPERT_DOWN,
+    ROLE_EXPERT_GATE_UP,
+    ROLE_EXPERT_DOWNS,
+    ROLE_SELECT_BIAS,
     ROLE_SHARED_GATE,
     ROLE_SHARED_UP,
     ROLE_SHARED_DOWN,
@@ -149,6 +152,9 @@ typedef struct TakeExperts {
     uint32_t n_experts, n, k;
     /* output i of an expert is output first + i * step of what is stored; step 0: i itself */
     uint32_t step, first;
+    /* above 0: one parameter [experts, stored, k] of floats, of which this is n rows from the first
+     * on; otherwise a parameter is [experts, k, n] */
+    uint32_t stored;
 } TakeExperts;
 /* One source of n_experts matrices [n, k]: a tensor for each, or one for all with the experts
  * outermost. */

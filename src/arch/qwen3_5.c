@@ -1,0 +1,45 @@
+/* Qwen3.5 (Qwen Team 2026): Qwen3-Next with the projections of the delta nets apart; dense, or with
+ * renormalised experts in every layer, stacked in releases, one module each in other files. Text
+ * only: of the three position coordinates that rope could turn by, text has one. */
+#include "arch/qwen.h"
+
+static bool adjust(Decoder *d, Err *err) {
+    if (!qwen_next_adjust(d, err)) return false;
+    d->layer.delta.form = DELTA_APART;
+    return true;
+}
+
+static bool moe_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    if (!qwen_next_layer(d, i, l, err) ||
+        !decoder_moe(d, "moe_intermediate_size", true, &l->moe, err))
+        return false;
+    l->moe.normalize = true;
+    l->moe.stacked = weights_has(d->weights, ROLE_EXPERT_GATE_UP, i, "");
+    return qwen_shared(d, l, err);
+}
+
+static const char *const IGNORED[] = {"mtp.*", "*.rotary_emb.inv_freq", "model.visual.*",
+                                      "vision_tower.*", NULL};
+
+const Arch ARCH_QWEN3_5 = {
+    .name = "qwen3_5",
+    .kind = "text",
+    .model_types = (const char *const[]){"qwen3_5_text", NULL},
+    .ignored = IGNORED,
+    .head_dim = 256,
+    .rope_share = 0.25,
+    .adjust = adjust,
+    .layer = qwen_next_layer,
+};
+
+const Arch ARCH_QWEN3_5_MOE = {
+    .name = "qwen3_5_moe",
+    .kind = "text",
+    .model_types = (const char *const[]){"qwen3_5_moe_text", NULL},
+    .ignored = IGNORED,
+    .head_dim = 256,
+    .rope_share = 0.25,
+    .no_dense = true,
+    .adjust = adjust,
+    .layer = moe_layer,
+};
