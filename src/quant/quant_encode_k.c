@@ -12,7 +12,7 @@
 
 #include "base/fp.h"
 
-enum { BLOCK = 256, MAX_GROUP = 32, MAX_GROUPS = 16, N_STEPS = 20, N_ROUNDS = 2 };
+enum { BLOCK = 256, MAX_GROUP = 32, MAX_GROUPS = 16, N_STEPS = 10, N_ROUNDS = 2 };
 
 /* To the nearest integer, ties to even, |x| below 2^22; unlike rintf() the loops below become
  * vector code. */
@@ -98,7 +98,7 @@ static void group_search(KBlock *b, int g) {
     float best = INFINITY;
     for (int step = 0; step <= N_STEPS; step++) {
         /* a little wider and a little narrower than the span */
-        float width = steps + 0.1f * (float)(step - N_STEPS / 2), min = 0, scale = 0;
+        float width = steps + 0.2f * (float)(step - N_STEPS / 2), min = 0, scale = 0;
         (void)group_codes(f, x, span / width, f->has_min ? -lo : 0, q);
         if (!solve(f, x, q, &scale, &min)) continue;
         float err = group_codes(f, x, scale, min, q);
