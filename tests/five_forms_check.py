@@ -78,6 +78,7 @@ def wrong_flags(tmp):
             (1, "group size 48", "-m", source, "-o", out, "--group-size", "48"),
             (1, "not empty", "-m", source, "-o", os.path.join(tmp, "mlx4")), (1, "there already", "-m", source, "-o",
                                                                              os.path.join(tmp, "q4_0.gguf"), "--gguf", "F16"),
+            (1, "no regular file", "-m", source, "-o", os.devnull, "--gguf", "F16", "--force"),
             (1, "nowhere", "-m", os.path.join(tmp, "nowhere"), "-o", out)):
         r = run("quantize", *flags)
         good = r.returncode == rc and word in r.stderr and len(r.stderr.splitlines()) == 1 and r.stdout == ""

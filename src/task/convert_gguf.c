@@ -14,6 +14,8 @@ static bool types_find(const ConvertPlan *p, const GgufTypes **out, Err *err) {
 
 static bool may_write(const ConvertPlan *p, const char *out, Err *err) {
     if (os_is_dir(out)) return err_set(err, ERR_INPUT, "%s is a directory; a file is written", out);
+    if (os_exists(out) && !os_is_file(out)) /* a device must not be replaced, whatever is asked */
+        return err_set(err, ERR_INPUT, "%s is no regular file", out);
     if (p->o->force || !os_exists(out)) return true;
     return err_set(err, ERR_INPUT, "%s is there already (--force writes over it)", out);
 }
