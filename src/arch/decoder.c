@@ -140,7 +140,9 @@ bool decoder_read(Decoder *d, Err *err) {
     d->eps = (float)eps;
     d->embed_scale = d->logit_scale = 1;
     bool has_head = weights_has(d->weights, ROLE_HEAD, -1, ".weight");
-    if (!config_bool(c, "tie_word_embeddings", d->config->gguf ? !has_head : false, &d->tied, err))
+    /* wrappers may say it for their text model */
+    const Config *tie = c->parent && !config_has(c, "tie_word_embeddings") ? c->parent : c;
+    if (!config_bool(tie, "tie_word_embeddings", c->gguf ? !has_head : false, &d->tied, err))
         return false;
     return layer_defaults(d, err);
 }

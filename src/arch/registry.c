@@ -17,24 +17,63 @@ const Arch *const *arch_list(size_t *n) {
     return FAMILIES;
 }
 
-const Arch *arch_find(const Checkpoint *ck) {
+static const Arch *by_type(CkptKind kind, Str type) {
     for (size_t i = 0; i < N_FAMILIES; i++) {
-        const char *const *names =
-            ck->kind == CKPT_GGUF ? FAMILIES[i]->gguf : FAMILIES[i]->model_types;
+        const char *const *names = kind == CKPT_GGUF ? FAMILIES[i]->gguf : FAMILIES[i]->model_types;
         for (size_t j = 0; names && names[j]; j++)
-            if (str_eqc(ck->config.model_type, names[j])) return FAMILIES[i];
+            if (str_eqc(type, names[j])) return FAMILIES[i];
     }
     return NULL;
 }
 
+/* Models that also see or hear keep the text model's config in a section; *out is where it is. */
+static const Arch *find(const Checkpoint *ck, Config *out) {
+    Err err = {0};
+    const Arch *arch = by_type(ck->kind, ck->config.model_type);
+    *out = ck->config;
+    if (arch || !ck->config.json || !config_section(&ck->config, "text_config", out, &err))
+        return arch;
+    return by_type(ck->kind, out->model_type);
+}
+
+/* What wrappers have beside their text model. */
+static const char *const TOWERS[] = {"model.visual.*",          "visual.*",
+                                     "model.vision_tower.*",    "vision_tower.*",
+                                     "model.vision_model.*",    "vision_model.*",
+                                     "model.audio_tower.*",     "audio_tower.*",
+                                     "model.embed_vision.*",    "model.embed_audio.*",
+                                     "multi_modal_projector.*", "model.multi_modal_projector.*"};
+enum { N_TOWERS = sizeof TOWERS / sizeof *TOWERS };
+
+/* The family's list, and the towers if the text model is inside a wrapper. */
+static const char *const *ignored(const Arch *arch, const Config *config, Arena *a) {
+    size_t n = 0;
+    if (!config->parent) return arch->ignored;
+    while (arch->ignored && arch->ignored[n]) n++;
+    const char **list = arena_array(a, const char *, n + N_TOWERS + 1);
+    if (!list) return NULL;
+    for (size_t i = 0; i < n; i++) list[i] = arch->ignored[i];
+    for (size_t i = 0; i < N_TOWERS; i++) list[n + i] = TOWERS[i];
+    list[n + N_TOWERS] = NULL;
+    return list;
+}
+
+const Arch *arch_find(const Checkpoint *ck) {
+    Config config;
+    return find(ck, &config);
+}
+
 bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
-    const Arch *arch = arch_find(ck);
+    Config *config = arena_new(a, Config);
+    if (!config) return err_nomem(err, "model description");
+    const Arch *arch = find(ck, config);
     if (!arch)
         return err_set(err, ERR_UNSUPPORTED,
                        "model type \"" STR_F "\" is not known (mlxcel arch lists those that are)",
                        STR_A(ck->config.model_type));
-    Decoder d = {.arch = arch, .config = &ck->config, .arena = a};
-    d.weights = weights_new(ck, arch->names, arch->ignored, a);
+    Decoder d = {.arch = arch, .config = config, .arena = a};
+    const char *const *skip = ignored(arch, config, a);
+    if (skip || !config->parent) d.weights = weights_new(ck, arch->names, skip, a);
     d.b = prog_begin(a, "text");
     if (!d.weights || !d.b) return err_nomem(err, "model description");
     *out = (ArchModel){.arch = arch, .weights = d.weights};

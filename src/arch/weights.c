@@ -56,7 +56,7 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
 };
 
 /* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside
- * "model.". */
+ * the last "model.". */
 static const char *const PREFIXES[] = {
     "model.", "", "language_model.model.", "model.language_model.", "bert.", "roberta."};
 
@@ -68,6 +68,7 @@ struct WeightTable {
     const char *const *ignored;
     Arena *a;
     Str prefix; /* of the HF names */
+    Str root;   /* of those with a leading '/' */
     QuantConfig config;
     ModuleFinder finder; /* its used: per checkpoint tensor */
     ArchWeight *weights;
@@ -90,10 +91,9 @@ static const char *role_pattern(const WeightTable *t, Role role) {
 static bool fill_name(const WeightTable *t, const char *p, bool from_root, int layer,
                       uint32_t expert, const char *suffix, char out[MAX_NAME]) {
     size_t n = 0;
-    if (!from_root && p[0] != '/') {
-        if (t->prefix.n >= MAX_NAME) return false;
-        memcpy(out, t->prefix.p, n = t->prefix.n);
-    }
+    Str prefix = from_root ? STR_NONE : p[0] == '/' ? t->root : t->prefix;
+    if (prefix.n >= MAX_NAME) return false;
+    if (prefix.n) memcpy(out, prefix.p, n = prefix.n);
     for (p += p[0] == '/'; *p && n < MAX_NAME - 16; p++) {
         bool hole = p[0] == '%' && (p[1] == 'd' || p[1] == 'e');
         if (!hole)
@@ -153,11 +153,13 @@ static const CkptTensor *role_find(const WeightTable *t, Role role, int layer, c
 }
 
 static void prefix_find(WeightTable *t) {
-    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
+    size_t i = 0, n = sizeof PREFIXES / sizeof *PREFIXES;
+    for (; i < n; i++) {
         t->prefix = str_c(PREFIXES[i]);
-        if (role_find(t, ROLE_EMBED, -1, ".weight")) return;
+        if (role_find(t, ROLE_EMBED, -1, ".weight")) break;
     }
-    t->prefix = str_c(PREFIXES[0]);
+    if (i == n) t->prefix = str_c(PREFIXES[0]);
+    if (str_eqc(t->prefix, "language_model.model.")) t->root = STR("language_model.");
 }
 
 WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored,
