@@ -40,6 +40,7 @@ typedef enum DeltaForm { DELTA_BY_HEAD, DELTA_APART, DELTA_LOW_RANK } DeltaForm;
 typedef struct DeltaSpec {
     uint32_t n_heads, n_k_heads, k_dim, v_dim, kernel;
     DeltaForm form;
+    uint32_t rank;  /* of the low-rank form */
     bool by_column; /* a decay for each column of the keys, not for each head */
     Act gate;       /* of z */
 } DeltaSpec;

@@ -39,12 +39,47 @@ static void take_in(Decoder *d, const DeltaSpec *s, int i, DeltaBlock *p) {
                      : arch_take(d, WEIGHT_MATRIX, i, ".weight", ba, 2);
 }
 
+static void take_low_rank(Decoder *d, const DeltaSpec *s, int i, DeltaBlock *p) {
+    uint32_t nk = s->n_k_heads * s->k_dim, nv = s->n_heads * s->v_dim;
+    uint32_t na = s->by_column ? s->n_heads * s->k_dim : s->n_heads;
+    const TakePart in[3] = {{.role = ROLE_DELTA_Q, .n = nk, .k = d->hidden},
+                            {.role = ROLE_DELTA_K, .n = nk, .k = d->hidden},
+                            {.role = ROLE_DELTA_V, .n = nv, .k = d->hidden}};
+    p->in = arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 3);
+    p->ba = arch_take_matrix(d, ROLE_DELTA_B, i, s->n_heads, d->hidden);
+    p->a_down = arch_take_matrix(d, ROLE_DELTA_A_DOWN, i, s->rank, d->hidden);
+    p->a_up = arch_take_matrix(d, ROLE_DELTA_A_UP, i, na, s->rank);
+    p->z_down = arch_take_matrix(d, ROLE_DELTA_Z_DOWN, i, s->rank, d->hidden);
+    p->z_up = arch_take_matrix(d, ROLE_DELTA_Z_UP, i, nv, s->rank);
+}
+
+/* Over q, k and v together, in one tensor or in three. */
+static WeightId take_conv(Decoder *d, const DeltaSpec *s, int i) {
+    uint32_t nk = s->n_k_heads * s->k_dim * s->kernel, nv = s->n_heads * s->v_dim * s->kernel;
+    const TakePart one = {.role = ROLE_DELTA_CONV, .n = 1, .k = 2 * nk + nv, .cols = s->kernel};
+    const TakePart three[3] = {{.role = ROLE_DELTA_CONV_Q, .n = 1, .k = nk, .cols = s->kernel},
+                               {.role = ROLE_DELTA_CONV_K, .n = 1, .k = nk, .cols = s->kernel},
+                               {.role = ROLE_DELTA_CONV_V, .n = 1, .k = nv, .cols = s->kernel}};
+    bool apart = s->form == DELTA_LOW_RANK;
+    return arch_take(d, WEIGHT_VECTOR, i, ".weight", apart ? three : &one, apart ? 3 : 1);
+}
+
+/* One number a head in the file; by column: for each of the head's. */
+static WeightId take_decay(Decoder *d, const DeltaSpec *s, int i) {
+    if (!s->by_column) return arch_take_vector(d, ROLE_DELTA_DECAY, i, "", s->n_heads);
+    uint32_t n = s->n_heads * s->k_dim;
+    const TakePart part = {.role = ROLE_DELTA_DECAY,
+                           .n = 1,
+                           .k = n,
+                           .rows = arch_repeat(d, n, s->k_dim),
+                           .n_stored = s->n_heads};
+    return arch_take(d, WEIGHT_VECTOR, i, "", &part, 1);
+}
+
 Val mixer_delta(Decoder *d, const LayerSpec *l, Val h, int i) {
     const DeltaSpec *s = &l->delta;
     bool gguf = d->config->gguf != NULL;
-    uint32_t nv = s->n_heads * s->v_dim, columns = 2 * s->n_k_heads * s->k_dim + nv;
-    const TakePart conv = {
-        .role = ROLE_DELTA_CONV, .n = 1, .k = columns * s->kernel, .cols = s->kernel};
+    uint32_t n_decay = s->by_column ? s->n_heads * s->k_dim : s->n_heads;
     DeltaBlock p = {.shape = {s->n_heads, s->n_k_heads, s->k_dim, s->v_dim},
                     .kernel = s->kernel,
                     .a_down = W_NONE,
@@ -55,11 +90,14 @@ Val mixer_delta(Decoder *d, const LayerSpec *l, Val h, int i) {
                     .by_column = s->by_column,
                     .norm_eps = d->eps,
                     .gate = s->gate};
-    take_in(d, s, i, &p);
-    p.conv = arch_take(d, WEIGHT_VECTOR, i, ".weight", &conv, 1);
-    p.dt = arch_take_vector(d, ROLE_DELTA_DT, i, gguf ? ".bias" : "", s->n_heads);
-    p.decay = arch_take_vector(d, ROLE_DELTA_DECAY, i, "", s->n_heads);
+    if (s->form == DELTA_LOW_RANK)
+        take_low_rank(d, s, i, &p);
+    else
+        take_in(d, s, i, &p);
+    p.conv = take_conv(d, s, i);
+    p.dt = arch_take_vector(d, ROLE_DELTA_DT, i, gguf ? ".bias" : "", n_decay);
+    p.decay = take_decay(d, s, i);
     p.norm = arch_take_vector(d, ROLE_DELTA_NORM, i, ".weight", s->v_dim);
-    p.out = arch_take_matrix(d, ROLE_DELTA_OUT, i, d->hidden, nv);
+    p.out = arch_take_matrix(d, ROLE_DELTA_OUT, i, d->hidden, s->n_heads * s->v_dim);
     return block_delta(d->b, &p, h, i);
 }

@@ -18,7 +18,7 @@ static bool moe_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     return qwen_shared(d, l, err);
 }
 
-static const char *const IGNORED[] = {"mtp.*", "*.rotary_emb.inv_freq", NULL};
+static const char *const IGNORED[] = {"*mtp.*", "*.rotary_emb.inv_freq", NULL};
 
 const Arch ARCH_QWEN3_5 = {
     .name = "qwen3_5",

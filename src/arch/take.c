@@ -28,6 +28,12 @@ const uint32_t *arch_every(Decoder *d, uint32_t n, uint32_t run, uint32_t first,
     return rows;
 }
 
+const uint32_t *arch_repeat(Decoder *d, uint32_t n, uint32_t times) {
+    uint32_t *rows = arena_array(d->arena, uint32_t, n);
+    for (uint32_t i = 0; rows && i < n; i++) rows[i] = i / times;
+    return rows;
+}
+
 WeightId arch_take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias) {
     uint32_t n = p->n_experts * p->n;
     int32_t source = weights_take_experts(d->weights, i, p);

@@ -13,6 +13,8 @@ WeightId arch_take_vector(Decoder *d, Role role, int layer, const char *suffix, 
 WeightId arch_take_matrix(Decoder *d, Role role, int layer, uint32_t n, uint32_t k);
 /* n rows for TakePart.rows: runs of `run`, the first from row `first`, one every `step` rows. */
 const uint32_t *arch_every(Decoder *d, uint32_t n, uint32_t run, uint32_t first, uint32_t step);
+/* n rows for TakePart.rows: each row `times` times. */
+const uint32_t *arch_repeat(Decoder *d, uint32_t n, uint32_t times);
 /* The experts' matrices, and in *bias (if not NULL) their biases. */
 WeightId arch_take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias);
 

@@ -66,6 +66,16 @@ typedef enum Role {
     ROLE_DELTA_DT,
     ROLE_DELTA_NORM,
     ROLE_DELTA_OUT,
+    ROLE_DELTA_Q, /* of the low-rank form */
+    ROLE_DELTA_K,
+    ROLE_DELTA_V,
+    ROLE_DELTA_CONV_Q,
+    ROLE_DELTA_CONV_K,
+    ROLE_DELTA_CONV_V,
+    ROLE_DELTA_A_DOWN,
+    ROLE_DELTA_A_UP,
+    ROLE_DELTA_Z_DOWN,
+    ROLE_DELTA_Z_UP,
     /* encoders */
     ROLE_POS_EMBED,
     ROLE_TYPE_EMBED,
