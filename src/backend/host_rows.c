@@ -55,17 +55,16 @@ void host_input(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
 }
 
 void host_gather_sum(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    enum { CHUNK = 4096 };
     Mat picks = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     const BackWeight *w = ex->weights[op->w[0]];
     uint32_t k = picks.cols / 2, n = ex->program->weights[op->w[0]].n;
-    float row[CHUNK];
+    float row[GATHER_MAX_COLS];
     MY_ROWS(r, out) {
         const float *pick = row_at(picks, r);
         float *o = row_at(out, r);
         memset(o, 0, out.cols * sizeof *o);
         for (uint32_t j = 0; j < k; j++) {
-            if (!(pick[j] >= 0) || pick[j] >= (float)n || out.cols > CHUNK) continue;
+            if (!(pick[j] >= 0) || pick[j] >= (float)n) continue;
             ex->be->ops->table_row(w, (uint32_t)pick[j], row);
             for (uint32_t c = 0; c < out.cols; c++) o[c] += pick[k + j] * row[c];
         }

@@ -48,7 +48,7 @@ void host_conv(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     host_share(cols, i_thread, n_threads, &from, &to);
     for (uint32_t s = 0; s < ex->step->n_seqs; s++) {
         /* A thread's columns are not contiguous in the state: each row of it is walked apart. */
-        Walk row[64];
+        Walk row[CONV_MAX_KERNEL];
         for (uint32_t i = 0; i + 1 < kernel; i++)
             row[i] = walk_begin(ex, op, s, (size_t)i * cols + from, (size_t)i * cols + to);
         const StepSeq *seq = &step_seqs(ex->step)[s];
@@ -117,8 +117,6 @@ void host_ssm(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
         }
     }
 }
-
-enum { DELTA_MAX_V = 1024 };
 
 static void delta_row(const OpDelta *p, const float *q, const float *k, const float *v,
                       const float *g, bool g_each, double beta, float *state, float *y) {

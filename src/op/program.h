@@ -147,6 +147,8 @@ typedef struct OpAttn {
 } OpAttn;
 
 enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 }; /* backends keep a row's choice on the stack */
+/* likewise a table's row, a convolution's rows, a head's values */
+enum { GATHER_MAX_COLS = 1 << 15, CONV_MAX_KERNEL = 64, DELTA_MAX_V = 1024 };
 typedef enum RouteFn { ROUTE_SOFTMAX, ROUTE_SIGMOID } RouteFn;
 typedef struct OpRoute {
     RouteFn fn;

@@ -83,6 +83,8 @@ Val prog_gather_sum(ProgBuilder *b, Val picks, WeightId table) {
     if (table == W_NONE) return prog_fail(b, OP_GATHER_SUM, "weight", 0, 1);
     const ProgVal in = VALS(b)[picks];
     if (in.cols % 2) return prog_fail(b, OP_GATHER_SUM, "width", in.cols, in.cols + 1);
+    if (WEIGHTS(b)[table].k > GATHER_MAX_COLS)
+        return prog_fail(b, OP_GATHER_SUM, "table width", WEIGHTS(b)[table].k, GATHER_MAX_COLS);
     Op *op = prog_op_out(b, OP_GATHER_SUM, picks, VAL_NONE, in.space, WEIGHTS(b)[table].k);
     if (!op) return VAL_NONE;
     op->w[0] = table;
@@ -190,6 +192,8 @@ Val prog_conv(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t kernel,
     if (prog_bad(b, x)) return VAL_NONE;
     uint32_t cols = VALS(b)[x].cols;
     if (w == W_NONE || kernel < 2) return prog_fail(b, OP_CONV, "kernel", kernel, 2);
+    if (kernel > CONV_MAX_KERNEL)
+        return prog_fail(b, OP_CONV, "kernel", kernel, CONV_MAX_KERNEL);
     if (!prog_weight_fits(b, OP_CONV, w, 1, cols * kernel) ||
         !prog_weight_fits(b, OP_CONV, bias, 1, cols))
         return VAL_NONE;
@@ -227,6 +231,7 @@ Val prog_delta(ProgBuilder *b, Val q, Val k, Val v, Val log_decay, Val beta, OpD
     uint64_t qk = (uint64_t)p.n_k_heads * p.k_dim, out = (uint64_t)p.n_heads * p.v_dim;
     if (!p.n_k_heads || p.n_heads % p.n_k_heads)
         return prog_fail(b, OP_DELTA, "key heads", p.n_k_heads, p.n_heads);
+    if (p.v_dim > DELTA_MAX_V) return prog_fail(b, OP_DELTA, "value width", p.v_dim, DELTA_MAX_V);
     if (!wide(b, OP_DELTA, q, qk) || !wide(b, OP_DELTA, k, qk) || !wide(b, OP_DELTA, v, out) ||
         !wide(b, OP_DELTA, beta, p.n_heads) || prog_bad(b, log_decay))
         return VAL_NONE;
