@@ -2,11 +2,13 @@
  *
  *     bench_load MODEL [threads]
  *
- * load_ms is opening and packing; estimate is what the memory table announced before (budget.h) for
+ * load_ms is opening and packing, user_ms what all threads worked for it, system_ms what the
+ * kernel did for them (copies from the page cache, zeroed pages); estimate is what the memory table announced before (budget.h) for
  * 2048 tokens of cache, peak what the process had taken after a prompt of 2048 tokens, which fills
  * that cache. bench_load.py makes the models and compares with the disk. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/mem.h"
 #include "base/os.h"
@@ -42,6 +44,8 @@ static void run_prompt(const Model *m, Engine *e) {
     mem_free(ids);
 }
 
+static double ms_of(struct timeval t) { return (double)t.tv_sec * 1e3 + (double)t.tv_usec * 1e-3; }
+
 int main(int argc, char **argv) {
     Err err = {0};
     Model *m;
@@ -57,12 +61,16 @@ int main(int argc, char **argv) {
         !engine_open(m, &eo, &e, &err))
         fail("%s\n", err.msg);
     uint64_t loaded = os_rss_bytes();
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
     run_prompt(m, e);
-    printf("{\"load_ms\": %.1f, \"weight_bytes\": %llu, \"estimate\": %llu, \"loaded\": %llu, "
+    printf("{\"load_ms\": %.1f, \"user_ms\": %.1f, \"system_ms\": %.1f, \"weight_bytes\": %llu, "
+           "\"estimate\": %llu, "
+           "\"loaded\": %llu, "
            "\"peak\": %llu}\n",
-           m->open_ms + m->load_ms, (unsigned long long)b.weight_bytes,
-           (unsigned long long)b.total_bytes, (unsigned long long)loaded,
-           (unsigned long long)os_rss_peak_bytes());
+           m->open_ms + m->load_ms, ms_of(used.ru_utime), ms_of(used.ru_stime),
+           (unsigned long long)b.weight_bytes, (unsigned long long)b.total_bytes,
+           (unsigned long long)loaded, (unsigned long long)os_rss_peak_bytes());
     engine_close(e);
     model_close(m);
     return 0;

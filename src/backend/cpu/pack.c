@@ -68,11 +68,11 @@ static void float_put(unsigned char *p, DType t, size_t i, float v) {
     memcpy(p + i * dtype_size16(t), &w, dtype_size16(t));
 }
 
-/* 16 rows x 32 columns of codes, transposed to q[8][64]. */
+/* 16 rows x 64 columns of codes, a cache line of each row, transposed to two units. */
 static void unit_gather(const uint8_t *codes, uint32_t k, uint32_t n_rows, uint32_t k0,
-                        uint8_t q[8][CODE_VEC]) {
-    memset(q, 0, 8 * CODE_VEC);
-    uint32_t cols = k - k0 < UNIT_COLS ? k - k0 : UNIT_COLS;
+                        uint8_t q[16][CODE_VEC]) {
+    uint32_t cols = k - k0 < 2 * UNIT_COLS ? k - k0 : 2 * UNIT_COLS;
+    if (cols < 2 * UNIT_COLS || n_rows < TILE_ROWS) memset(q, 0, 16 * CODE_VEC);
     for (uint32_t lane = 0; lane < n_rows; lane++) {
         const uint8_t *row = codes + (size_t)lane * k + k0;
         uint32_t c = 0;
@@ -179,14 +179,16 @@ static bool pack_codes(PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *er
     if (!wsource_rows(job->source, n0, n1, &c->rows, &c->scratch, err)) return false;
     if (has_odd_codes(m, c->rows.codes, (size_t)(n1 - n0) * m->k))
         atomic_store(&job->odd_codes, true);
-    uint8_t q[8][CODE_VEC];
+    uint8_t q[16][CODE_VEC];
     for (uint32_t n = n0; n < n1; n += TILE_ROWS) {
         unsigned char *tile = m->data + m->tile_bytes * (n / m->tile_rows);
         size_t half = (size_t)(n % m->tile_rows / TILE_ROWS) * m->bits * CODE_VEC;
         uint32_t n_rows = n1 - n < TILE_ROWS ? n1 - n : TILE_ROWS;
-        for (uint32_t u = 0; u < m->n_units; u++) {
+        for (uint32_t u = 0; u < m->n_units; u += 2) {
             unit_gather(c->rows.codes + (size_t)(n - n0) * m->k, m->k, n_rows, u * UNIT_COLS, q);
             unit_pack(q, m->bits, tile + packed_unit_at(m, u) + half);
+            if (u + 1 < m->n_units)
+                unit_pack(q + 8, m->bits, tile + packed_unit_at(m, u + 1) + half);
         }
         for (uint32_t row = n; row < n + n_rows; row++)
             if (!lane_scales(m, &c->rows, row - n0, row % m->tile_rows, tile))
@@ -252,7 +254,7 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
     chunk_deinit(&c);
 }
 
-enum { CHUNK_ELEMENTS = 1 << 20, CHUNK_MAX_ROWS = 4096 };
+enum { CHUNK_ELEMENTS = 1 << 18, CHUNK_MAX_ROWS = 4096 };
 
 static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
     packed_shape(s, m);
