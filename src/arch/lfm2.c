@@ -85,6 +85,9 @@ static const RoleDelta NAMES[] = {
     {ROLE_GATE, {"layers.%d.feed_forward.w1", "blk.%d.ffn_gate"}},
     {ROLE_UP, {"layers.%d.feed_forward.w3", "blk.%d.ffn_up"}},
     {ROLE_DOWN, {"layers.%d.feed_forward.w2", "blk.%d.ffn_down"}},
+    {ROLE_GATE, {"layers.%d.feed_forward.gate_proj", NULL}}, /* MLX */
+    {ROLE_UP, {"layers.%d.feed_forward.up_proj", NULL}},
+    {ROLE_DOWN, {"layers.%d.feed_forward.down_proj", NULL}},
     {ROLE_ROUTER, {"layers.%d.feed_forward.gate", "blk.%d.ffn_gate_inp"}},
     {ROLE_SELECT_BIAS, {"layers.%d.feed_forward.expert_bias", "blk.%d.exp_probs_b"}},
     {ROLE_EXPERT_GATE, {"layers.%d.feed_forward.experts.%e.w1", "blk.%d.ffn_gate_exps"}},

@@ -64,7 +64,7 @@ enum { MAX_NAME = WEIGHTS_MAX_NAME, MAX_BIAS = 1 << 22 };
 
 struct WeightTable {
     const Checkpoint *ck;
-    const RoleDelta *deltas;
+    const RoleName *names[ROLE_COUNT];
     const char *const *ignored;
     Arena *a;
     Str prefix; /* of the HF names */
@@ -76,11 +76,29 @@ struct WeightTable {
     Err err;
 };
 
+/* '*' matches any run of characters: on a mismatch the last star takes one more. */
+static bool glob(const char *pattern, Str s) {
+    Str p = str_c(pattern);
+    size_t i = 0, j = 0, star = STR_NPOS, from = 0;
+    while (j < s.n) {
+        if (i < p.n && p.p[i] == '*') {
+            star = i++;
+            from = j;
+        } else if (i < p.n && p.p[i] == s.p[j]) {
+            i++, j++;
+        } else if (star != STR_NPOS) {
+            i = star + 1;
+            j = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (i < p.n && p.p[i] == '*') i++;
+    return i == p.n;
+}
+
 static const char *pattern_of(const WeightTable *t, CkptKind kind, Role role) {
-    const RoleName *name = &ROLE_NAMES[role];
-    for (const RoleDelta *d = t->deltas; d && d->role != ROLE_COUNT; d++)
-        if (d->role == role) name = &d->name;
-    return kind == CKPT_GGUF ? name->gguf : name->hf;
+    return kind == CKPT_GGUF ? t->names[role]->gguf : t->names[role]->hf;
 }
 
 static const char *role_pattern(const WeightTable *t, Role role) {
@@ -162,15 +180,61 @@ static void prefix_find(WeightTable *t) {
     if (str_eqc(t->prefix, "language_model.model.")) t->root = STR("language_model.");
 }
 
+static bool any_tensor(const WeightTable *t, const char *pattern) {
+    for (size_t i = 0; i < t->ck->n_tensors; i++)
+        if (glob(pattern, t->ck->tensors[i].name)) return true;
+    return false;
+}
+
+/* Whether the checkpoint has a tensor of this name in any layer; of experts also as MLX has them. */
+static bool name_occurs(const WeightTable *t, const char *name) {
+    char pattern[MAX_NAME];
+    Str prefix = name[0] == '/' ? t->root : t->prefix;
+    size_t n = 0;
+    if (prefix.n + strlen(name) + 16 >= MAX_NAME) return false;
+    if (prefix.n) memcpy(pattern, prefix.p, n = prefix.n);
+    for (const char *p = name + (name[0] == '/'); *p; p++) {
+        pattern[n++] = *p == '%' ? '*' : *p;
+        p += *p == '%';
+    }
+    memcpy(pattern + n, "*", 2);
+    if (any_tensor(t, pattern)) return true;
+    char *experts = strstr(pattern, "experts.");
+    if (!experts) return false;
+    memcpy(experts, "switch_mlp.*", sizeof "switch_mlp.*");
+    return any_tensor(t, pattern);
+}
+
+static const RoleDelta *next_name(const RoleDelta *d) {
+    Role role = d->role;
+    for (d++; d->role != ROLE_COUNT; d++)
+        if (d->role == role) return d;
+    return NULL;
+}
+
+/* Of a role's several names in the family's list, the first that occurs. */
+static void names_choose(WeightTable *t, const RoleDelta *deltas) {
+    if (t->ck->kind == CKPT_GGUF) return;
+    for (const RoleDelta *d = deltas; d && d->role != ROLE_COUNT; d++) {
+        const RoleDelta *e = t->names[d->role] == &d->name && next_name(d) ? d : NULL;
+        while (e && !name_occurs(t, e->name.hf)) e = next_name(e);
+        if (e) t->names[d->role] = &e->name;
+    }
+}
+
 WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored,
                          Arena *a) {
     WeightTable *t = arena_new(a, WeightTable);
     if (!t) return NULL;
-    *t = (WeightTable){.ck = ck, .deltas = deltas, .ignored = ignored, .a = a};
+    *t = (WeightTable){.ck = ck, .ignored = ignored, .a = a};
+    for (int role = 0; role < ROLE_COUNT; role++) t->names[role] = &ROLE_NAMES[role];
+    for (const RoleDelta *d = deltas; d && d->role != ROLE_COUNT; d++)
+        if (t->names[d->role] == &ROLE_NAMES[d->role]) t->names[d->role] = &d->name;
     t->finder = (ModuleFinder){
         .ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
     if (!t->finder.used) return NULL;
     prefix_find(t);
+    names_choose(t, deltas);
     /* reported like the first missing tensor */
     if (!quantconfig_read(&t->config, ck, a, &t->err)) return t;
     return t;
@@ -438,27 +502,6 @@ const double *weights_values(WeightTable *t, Role role, int layer, const char *s
 void weights_ignore(WeightTable *t, Role role, int layer) {
     char module[MAX_NAME];
     if (role_name(t, role, layer, "", module)) modsource_ignore(&t->finder, str_c(module));
-}
-
-/* '*' matches any run of characters: on a mismatch the last star takes one more. */
-static bool glob(const char *pattern, Str s) {
-    Str p = str_c(pattern);
-    size_t i = 0, j = 0, star = STR_NPOS, from = 0;
-    while (j < s.n) {
-        if (i < p.n && p.p[i] == '*') {
-            star = i++;
-            from = j;
-        } else if (i < p.n && p.p[i] == s.p[j]) {
-            i++, j++;
-        } else if (star != STR_NPOS) {
-            i = star + 1;
-            j = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (i < p.n && p.p[i] == '*') i++;
-    return i == p.n;
 }
 
 /* GPTQ writers give every layer a bias; where the architecture has none it must be zero. */

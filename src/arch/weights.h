@@ -96,7 +96,9 @@ typedef struct RoleName {
 
 extern const RoleName ROLE_NAMES[ROLE_COUNT]; /* the Llama names */
 
-typedef struct RoleDelta { /* where a family's names differ; a list ends with ROLE_COUNT */
+/* Where a family's names differ; a list ends with ROLE_COUNT. A role that comes several times has
+ * several names (of releases, of later files, of MLX): the first that occurs in the checkpoint. */
+typedef struct RoleDelta {
     Role role;
     RoleName name;
 } RoleDelta;

@@ -47,9 +47,14 @@ static void gguf_rows_and_biases_are_unpermuted(void **state) {
     float x[64];
     Checkpoint *ck = gguf_checkpoint();
     WeightTable *t = weights_new(ck, NULL, NULL, &a);
-    const TakePart qk[2] = {{ROLE_Q, 8, 4, TRANSFORM_UNPERMUTE, 4},
-                            {ROLE_K, 4, 4, TRANSFORM_NONE, 0}};
-    const TakePart bias = {ROLE_Q, 1, 8, TRANSFORM_UNPERMUTE, 4},
+    const TakePart qk[2] = {
+        {.role = ROLE_Q, .n = 8, .k = 4, .transform = TRANSFORM_UNPERMUTE, .head_dim = 4},
+        {.role = ROLE_K, .n = 4, .k = 4}};
+    const TakePart bias = {.role = ROLE_Q,
+                           .n = 1,
+                           .k = 8,
+                           .transform = TRANSFORM_UNPERMUTE,
+                           .head_dim = 4},
                    embed = {.role = ROLE_EMBED, .n = 4, .k = 4};
     int32_t m = weights_take(t, WEIGHT_MATRIX, 0, ".weight", qk, 2),
             b = weights_take(t, WEIGHT_VECTOR, 0, ".bias", &bias, 1);
@@ -64,6 +69,34 @@ static void gguf_rows_and_biases_are_unpermuted(void **state) {
     for (int i = 0; i < 16; i++) assert_true(x[32 + i] == (float)(50 + i)); /* not permuted */
     values(weights_get(t, b), x);
     for (int n = 0; n < 8; n++) assert_true(x[n] == (float)(100 + STORED[n]));
+    checkpoint_close(ck);
+    arena_deinit(&a);
+}
+
+/* Rows in the program's order, some of them, or more than there are; a vector that is a matrix in
+ * the file. */
+static void rows_are_picked(void **state) {
+    (void)state;
+    static const uint32_t ROWS[5] = {7, 0, 7, 3, 2},
+                          TWICE[16] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
+    Arena a = {0};
+    Err err = {0};
+    float x[64];
+    Checkpoint *ck = gguf_checkpoint();
+    WeightTable *t = weights_new(ck, NULL, (const char *const[]){"token_embd.weight", NULL}, &a);
+    const TakePart q = {.role = ROLE_Q, .n = 5, .k = 4, .rows = ROWS, .n_stored = 8},
+                   bias = {.role = ROLE_Q, .n = 1, .k = 16, .rows = TWICE, .n_stored = 8},
+                   flat = {.role = ROLE_K, .n = 1, .k = 16, .cols = 4};
+    int32_t m = weights_take(t, WEIGHT_MATRIX, 0, ".weight", &q, 1),
+            b = weights_take(t, WEIGHT_VECTOR, 0, ".bias", &bias, 1),
+            f = weights_take(t, WEIGHT_VECTOR, 0, ".weight", &flat, 1);
+    if (!weights_finish(t, &err)) fail_msg("%s", err.msg);
+    values(weights_get(t, m), x);
+    for (uint32_t i = 0; i < 20; i++) assert_true(x[i] == (float)(ROWS[i / 4] * 4 + i % 4));
+    values(weights_get(t, b), x);
+    for (uint32_t i = 0; i < 16; i++) assert_true(x[i] == (float)(100 + i / 2));
+    values(weights_get(t, f), x);
+    for (uint32_t i = 0; i < 16; i++) assert_true(x[i] == (float)(50 + i));
     checkpoint_close(ck);
     arena_deinit(&a);
 }
@@ -116,6 +149,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gguf_rows_and_biases_are_unpermuted),
+        cmocka_unit_test(rows_are_picked),
         cmocka_unit_test(tensors_left_over_are_named),
         cmocka_unit_test(the_first_error_is_kept),
     };
