@@ -87,7 +87,8 @@ typedef struct mlxcel_model_options {
 
 MLXCEL_API mlxcel_model_options mlxcel_model_options_default(void);
 /* Where a model is: name itself if there is such a file or directory, else "owner/name[:QUANT]" or
- * a bare name among the snapshots of the Hugging Face cache (HF_HUB_CACHE, HF_HOME).
+ * a bare name in the stores of docs/environment.md: the Hugging Face cache (HF_HUB_CACHE,
+ * HF_HOME), MLXCEL_MODELS_DIR, LM Studio's, Ollama's.
  * MLXCEL_NOT_FOUND says where was looked. */
 MLXCEL_API bool mlxcel_model_find(const char *name, mlxcel_string **path, mlxcel_error *err);
 /* Opens a directory with config.json and safetensors, a .gguf file or the first of a split set, or
@@ -177,6 +178,61 @@ MLXCEL_API mlxcel_quantize_options mlxcel_quantize_options_default(void);
 MLXCEL_API bool mlxcel_quantize(const char *model, const char *out,
                                 const mlxcel_quantize_options *options, mlxcel_progress_fn *fn,
                                 void *ctx, mlxcel_quantize_report *report, mlxcel_error *err);
+
+/* --- the model store: what is on this machine, and what the hub has --- */
+
+typedef struct mlxcel_download mlxcel_download; /* one thread at a time */
+
+typedef struct mlxcel_download_progress { /* borrowed for the call */
+    const char *file;                     /* the one furthest behind, or "" */
+    uint64_t done_bytes, total_bytes;     /* of all chosen files; what was there counts as done */
+    size_t n_done, n_files;
+    bool waiting; /* another process downloads what is left */
+} mlxcel_download_progress;
+
+typedef struct mlxcel_download_options {
+    size_t size;
+    const char *revision;  /* a branch, tag or commit; NULL: the name's own, or main */
+    const char *local_dir; /* plain files there instead of the Hugging Face cache; NULL */
+    /* Patterns (* ? [abc]) of file names. include replaces the usual choice; exclude wins. */
+    const char *const *include, *const *exclude;
+    size_t n_include, n_exclude;
+    uint32_t n_connections; /* default 8 */
+    uint32_t n_retries;     /* of what brings nothing; default 5 */
+    /* Called about ten times a second, also while nothing moves; false stops: what came stays, and
+     * the same download goes on from there. */
+    bool (*progress)(void *ctx, const mlxcel_download_progress *p);
+    void *ctx;
+} mlxcel_download_options;
+
+MLXCEL_API mlxcel_download_options mlxcel_download_options_default(void);
+/* Asks the hub what "owner/name", "name" (of MLXCEL_DEFAULT_ORG), "owner/name:QUANT" or
+ * "owner/name@revision" takes. Nothing is written. What the options point to must last. */
+MLXCEL_API bool mlxcel_download_open(const char *name, const mlxcel_download_options *options,
+                                     mlxcel_download **out, mlxcel_error *err);
+/* Fetches the files, checks them (sha256), and makes the snapshot. Several processes may fetch the
+ * same model. */
+MLXCEL_API bool mlxcel_download_run(mlxcel_download *download, mlxcel_error *err);
+MLXCEL_API const char *mlxcel_download_repo(const mlxcel_download *download);
+MLXCEL_API size_t mlxcel_download_n_files(const mlxcel_download *download);
+MLXCEL_API uint64_t mlxcel_download_total_bytes(const mlxcel_download *download);
+/* not on the disk yet */
+MLXCEL_API uint64_t mlxcel_download_missing_bytes(const mlxcel_download *download);
+/* What to open afterwards: a directory or a .gguf file. */
+MLXCEL_API const char *mlxcel_download_path(const mlxcel_download *download);
+/* {"repo","revision","commit","path","total_bytes","missing_bytes","files":[{"name","size_bytes",
+ * "sha256"}]} */
+MLXCEL_API bool mlxcel_download_json(const mlxcel_download *download, mlxcel_string **json,
+                                     mlxcel_error *err);
+MLXCEL_API void mlxcel_download_close(mlxcel_download *download);
+
+/* All models on this machine: [{"repo_id","store","path","size_bytes","modified","own","complete"}].
+ * modified: seconds since 1970. */
+MLXCEL_API bool mlxcel_store_list(mlxcel_string **json, mlxcel_error *err);
+/* Deletes of a model what mlxcel downloaded, and nothing else; dry: only says what that is. bytes and
+ * n_files may be NULL. MLXCEL_NOT_FOUND: there is no such model, or it is another program's. */
+MLXCEL_API bool mlxcel_store_remove(const char *name, bool dry, uint64_t *bytes, size_t *n_files,
+                                    mlxcel_error *err);
 
 /* --- engines --- */
 

@@ -4,6 +4,8 @@
 
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "cli/fetch_model.h"
+#include "cli/flags.h"
 #include "cli/repl.h"
 #include "cli/term.h"
 
@@ -56,11 +58,18 @@ static bool has_prompt(const Args *a) {
            args_has(a, "ids-file");
 }
 
+/* run and chat fetch a model that is not here. */
+static int get_model(const Args *a) {
+    const char *name = flags_model(a);
+    return name ? fetch_missing(a, name) : CLI_USAGE;
+}
+
 static int generate(const Args *a, bool chat, bool always_repl) {
     Gen g = {.args = a};
     bool repl = always_repl || (!has_prompt(a) && term_stdin() && !args_flag(a, "json"));
     int64_t n = args_int(a, "n-predict", -1);
     int status = check(a);
+    if (status == CLI_OK && chat) status = get_model(a);
     if (status == CLI_OK) status = gen_open(&g);
     if (status == CLI_OK && !repl) status = gen_prompt(&g, chat);
     if (status == CLI_OK) status = gen_engine(&g, repl ? -1 : n);

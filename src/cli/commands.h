@@ -19,6 +19,9 @@ int cmd_arch(const Args *a);
 int cmd_quantize(const Args *a);
 int cmd_embed(const Args *a);
 int cmd_rerank(const Args *a);
+int cmd_download(const Args *a);
+int cmd_list(const Args *a);
+int cmd_rm(const Args *a);
 
 extern const Command COMMANDS[];
 extern const size_t N_COMMANDS;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cli/fetch_model.h"
 #include "cli/out.h"
 
 #define GROUP(title, list)                                                                         \
@@ -195,6 +196,7 @@ const char *flags_model(const Args *a) {
         return NULL;
     }
     if (a->n_rest) m = a->rest[0];
+    if (!m && strcmp(a->command->name, "run") == 0) m = fetch_default_model();
     if (!m) cli_usage("no model given: mlxcel %s -m MODEL ...", a->command->name);
     return m;
 }

@@ -150,6 +150,34 @@ static const Opt RERANK[] = {
 };
 static const OptGroup RERANK_FLAGS = GROUP("Rerank", RERANK);
 
+static const Opt DOWNLOAD[] = {
+    {"--revision", OPT_TEXT, "REV", "a branch, tag or commit (default: main)", ANY},
+    {"--local-dir", OPT_TEXT, "DIR", "plain files there, not in the Hugging Face cache", ANY},
+    {"--include", OPT_TEXT, "GLOB", "these files instead of the usual ones (repeat)", ANY},
+    {"--exclude", OPT_TEXT, "GLOB", "not these files (repeat)", ANY},
+    {"--connections", OPT_INT, "N", "at once (default 8)", 1, 32, NULL, NULL},
+    {"--retries", OPT_INT, "N", "of what brings nothing (default 5)", 0, 100, NULL, NULL},
+    {"--dry-run", OPT_FLAG, NULL, "only say what it takes", ANY},
+    {"--json", OPT_FLAG, NULL, "one JSON object with the files", ANY},
+};
+static const OptGroup DOWNLOAD_FLAGS = GROUP("Download", DOWNLOAD);
+
+static const Opt LIST[] = {
+    {"--sort", OPT_CHOICE, "BY", "name (default), size or time", 0, 0, "name size time", NULL},
+    {"-q --quiet", OPT_FLAG, NULL, "names only", ANY},
+    {"--json", OPT_FLAG, NULL, "an array of objects", ANY},
+};
+static const OptGroup LIST_FLAGS = GROUP("List", LIST);
+
+static const Opt RM[] = {
+    {"-y --yes", OPT_FLAG, NULL, "do not ask", ANY},
+    {"--dry-run", OPT_FLAG, NULL, "only say what would be deleted", ANY},
+};
+static const OptGroup RM_FLAGS = GROUP("Rm", RM);
+
+static const OptGroup *const DOWNLOAD_GROUPS[] = {&DOWNLOAD_FLAGS, &FLAGS_GENERAL, NULL};
+static const OptGroup *const LIST_GROUPS[] = {&LIST_FLAGS, &FLAGS_GENERAL, NULL};
+static const OptGroup *const RM_GROUPS[] = {&RM_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const GENERATE_GROUPS[] = {
     &FLAGS_MODEL, &FLAGS_PROMPT,  &FLAGS_OUTPUT, &FLAGS_SAMPLING, &FLAGS_GRAMMAR,
     &FLAGS_DRAFT, &FLAGS_RUNTIME, &FLAGS_COMPAT, &FLAGS_GENERAL,  NULL};
@@ -252,6 +280,22 @@ const Command COMMANDS[] = {
     {"rerank", NULL, "-m MODEL -q QUERY -d DOC ... [flags]", "how well documents answer a query",
      NULL, "  mlxcel rerank -m reranker -q \"cats\" -d \"A cat\" -d \"A dog\" --json\n",
      RERANK_GROUPS, 1, cmd_rerank},
+    {"download", "pull", "OWNER/NAME[:QUANT][@REVISION] [flags]", "a model from the hub",
+     "A bare name is one of MLXCEL_DEFAULT_ORG (mlx-community). Goes on where an earlier one "
+     "stopped; "
+     "prints what to open.\nHF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE are "
+     "heard.",
+     "  mlxcel download mlx-community/Qwen3-0.6B-4bit\n  mlxcel download owner/name-GGUF:Q8_0\n"
+     "  mlxcel download owner/name --include '*.json' --local-dir here\n",
+     DOWNLOAD_GROUPS, 1, cmd_download},
+    {"list", "ls", "[--sort size] [--json]", "the models on this machine",
+     "Those of the Hugging Face cache, of MLXCEL_MODELS_DIR, and of LM Studio and Ollama: all of "
+     "them "
+     "run.",
+     "  mlxcel list\n  mlxcel list --sort size\n", LIST_GROUPS, 0, cmd_list},
+    {"rm", NULL, "OWNER/NAME [--yes]", "deletes a downloaded model",
+     "Only what mlxcel download wrote; other programs' models are left alone.",
+     "  mlxcel rm mlx-community/Qwen3-0.6B-4bit\n", RM_GROUPS, 1, cmd_rm},
 };
 const size_t N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS;
 
