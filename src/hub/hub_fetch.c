@@ -235,15 +235,15 @@ static void on_end(Fetch *f, Conn *c, CURLcode code) {
     if (failed(f)) return;
     check_head(f, j, &head);
     if (failed(f)) return;
-    if (rewind) {
+    if (hub_chunks_done(&j->chunks)) { /* however the connections end that brought it */
+        if (!j->n_busy) finish(f, j);
+    } else if (rewind) {
         restart(f, j, true);
     } else if (code == CURLE_OK && !ok) {
         on_status(f, j, &head, next);
     } else if (code != CURLE_OK) {
         err_set(&why, ERR_IO, STR_F ": %s", STR_A(j->item->blob.what), curl_easy_strerror(code));
         postpone(f, j, 0, &why);
-    } else if (hub_chunks_done(&j->chunks)) {
-        finish(f, j);
     } else if (!complete) {
         err_set(&why, ERR_IO, STR_F ": the server sends fewer bytes than were asked for",
                 STR_A(j->item->blob.what));
