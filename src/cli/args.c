@@ -201,26 +201,30 @@ static bool given(const Args *a, const Opt *o) {
     return false;
 }
 
-static const char *env_of(const Opt *o, char name[64]) {
+bool args_env_name(const Opt *o, char name[ARGS_ENV_NAME]) {
     Str key = opt_name(o);
-    const char *v = o->env ? getenv(o->env) : NULL;
-    if (v && *v) {
-        memcpy(name, o->env, strlen(o->env) + 1);
-        return v;
-    }
-    if (key.n > 48 || !strstr(o->names, "--")) return NULL;
+    if (key.n > 48 || !strstr(o->names, "--")) return false;
     memcpy(name, "MLXCEL_", 7);
     for (size_t i = 0; i < key.n; i++) {
         char c = key.p[i];
         name[7 + i] = c == '-' ? '_' : (char)(c >= 'a' && c <= 'z' ? c - 32 : c);
     }
     name[7 + key.n] = 0;
-    v = getenv(name);
+    return true;
+}
+
+static const char *env_of(const Opt *o, char name[ARGS_ENV_NAME]) {
+    const char *v = o->env ? getenv(o->env) : NULL;
+    if (v && *v) {
+        memcpy(name, o->env, strlen(o->env) + 1);
+        return v;
+    }
+    v = args_env_name(o, name) ? getenv(name) : NULL;
     return v && *v ? v : NULL;
 }
 
 static bool take_env(Args *a, const Opt *o, Err *err) {
-    char name[64];
+    char name[ARGS_ENV_NAME];
     const char *text = given(a, o) ? NULL : env_of(o, name);
     ArgValue v = {.opt = o, .text = text, .env = true};
     bool on;

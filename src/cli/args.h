@@ -88,7 +88,10 @@ const char *args_next(const Args *a, const char *name, size_t *i);
 bool args_next_param(const Args *a, size_t *i, const char **name, const char **value);
 
 const Opt *args_find(const Command *c, Str name); /* by any spelling, dashes included */
-Str opt_name(const Opt *o);                       /* the first long name, without dashes */
+enum { ARGS_ENV_NAME = 64 };
+/* The twin in the environment; false: there is none (no long name). */
+bool args_env_name(const Opt *o, char name[ARGS_ENV_NAME]);
+Str opt_name(const Opt *o); /* the first long name, without dashes */
 /* The nearest of n words, or NULL if none is near. */
 const char *args_nearest(Str word, const char *const *words, size_t n);
 

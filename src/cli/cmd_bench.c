@@ -55,7 +55,7 @@ static bool read_list(const Args *a, const char *name, const char *flag, uint32_
 
 static bool read_pairs(Bench *b, Err *err) {
     const char *text;
-    for (size_t i = 0; (text = args_next(b->args, "pg", &i)) != NULL;) {
+    for (size_t i = 0; (text = args_next(b->args, "n-prompt-gen", &i)) != NULL;) {
         Str rest = str_c(text), p, n;
         if (!str_split(&rest, ',', &p) || !str_split(&rest, ',', &n) || rest.n)
             return err_set(err, ERR_INPUT,

@@ -22,6 +22,7 @@ int cmd_rerank(const Args *a);
 int cmd_download(const Args *a);
 int cmd_list(const Args *a);
 int cmd_rm(const Args *a);
+int cmd_env(const Args *a);
 
 extern const Command COMMANDS[];
 extern const size_t N_COMMANDS;

@@ -27,7 +27,7 @@ static const Opt RUNTIME[] = {
     {"-c --ctx-size --max-kv-size", OPT_INT, "N", "tokens of the context (0: the model's own)", 0,
      1e9, NULL, NULL},
     {"--prefill-chunk-size -ub --ubatch-size", OPT_INT, "N",
-     "tokens of a prompt per step (default 512)", 1, 65536, NULL, NULL},
+     "tokens of a prompt per step (default 512)", 1, 65536, NULL, "MLXCEL_PREFILL_CHUNK"},
     {"-ctk --cache-type-k", OPT_CHOICE, "TYPE", "keys in f32, f16 (default), bf16, q8_0 or q4_0",
      CHOICE(FLAG_CACHE_TYPES)},
     {"-ctv --cache-type-v", OPT_CHOICE, "TYPE", "values likewise", CHOICE(FLAG_CACHE_TYPES)},

@@ -88,11 +88,11 @@ static const Opt BENCH[] = {
     {"-n --n-gen", OPT_TEXT, "LIST", "answers of so many tokens (default 128; 0: none)", ANY},
     {"-d --n-depth", OPT_TEXT, "LIST", "with so many tokens in the cache before (default 0)", ANY},
     {"-B --n-batch --parallel", OPT_TEXT, "LIST", "so many sequences at once (default 1)", ANY},
-    {"-pg", OPT_TEXT, "P,N", "a prompt and an answer together (repeat)", ANY},
+    {"-pg --n-prompt-gen", OPT_TEXT, "P,N", "a prompt and an answer together (repeat)", ANY},
     {"-t --threads", OPT_TEXT, "LIST", "threads (default: one per core)", ANY},
     {"-r --repetitions", OPT_INT, "N", "of every test (default 5)", 1, 1000, NULL, NULL},
     {"-b --batch-size -ub --ubatch-size --prefill-chunk-size", OPT_INT, "N",
-     "tokens of a prompt per step (default 512)", 1, 65536, NULL, NULL},
+     "tokens of a prompt per step (default 512)", 1, 65536, NULL, "MLXCEL_PREFILL_CHUNK"},
     {"-o --output", OPT_TEXT, "FORMAT", "md, csv, json or jsonl, as llama-bench prints them", ANY},
     {"--json", OPT_FLAG, NULL, "rows and the machine's measured ceilings", ANY},
     {"--no-warmup", OPT_FLAG, NULL, "do not run every test once before", ANY},
@@ -135,7 +135,8 @@ static const Opt EMBED[] = {
     {"-p --prompt", OPT_TEXT, "TEXT", "a text (repeat)", ANY},
     {"--ids", OPT_TEXT, "\"1 2 3\"", "exactly these token ids", ANY},
     {"--token-types", OPT_TEXT, "\"0 0 1\"", "their segments", ANY},
-    {"--pooling", OPT_TEXT, "P", "mean, cls or last (default: the model's own)", ANY},
+    {"--pooling", OPT_TEXT, "P", "mean, cls or last (default: the model's own)", 0, 0, NULL,
+     "MLXCEL_EMBEDDING_POOLING"},
     {"--no-normalize", OPT_FLAG, NULL, "vectors as they are, not of length 1", ANY},
     {"--json", OPT_FLAG, NULL, "one JSON object", ANY},
 };
@@ -177,6 +178,7 @@ static const OptGroup RM_FLAGS = GROUP("Rm", RM);
 
 static const OptGroup *const DOWNLOAD_GROUPS[] = {&DOWNLOAD_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const LIST_GROUPS[] = {&LIST_FLAGS, &FLAGS_GENERAL, NULL};
+static const OptGroup *const ENV_GROUPS[] = {&FLAGS_GENERAL, NULL};
 static const OptGroup *const RM_GROUPS[] = {&RM_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const GENERATE_GROUPS[] = {
     &FLAGS_MODEL, &FLAGS_PROMPT,  &FLAGS_OUTPUT, &FLAGS_SAMPLING, &FLAGS_GRAMMAR,
@@ -296,6 +298,9 @@ const Command COMMANDS[] = {
     {"rm", NULL, "OWNER/NAME [--yes]", "deletes a downloaded model",
      "Only what mlxcel download wrote; other programs' models are left alone.",
      "  mlxcel rm mlx-community/Qwen3-0.6B-4bit\n", RM_GROUPS, 1, cmd_rm},
+    {"env", NULL, "", "the environment variables that are heard",
+     "Every flag's twin, the flag, and the commands that have it. With -v also the value set now.",
+     "  mlxcel env\n", ENV_GROUPS, 0, cmd_env},
 };
 const size_t N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS;
 
