@@ -41,6 +41,7 @@ typedef struct DeltaSpec {
     uint32_t n_heads, n_k_heads, k_dim, v_dim, kernel;
     DeltaForm form;
     uint32_t rank;  /* of the low-rank form */
+    bool tiled;     /* head h has key head h % n_k_heads */
     bool by_column; /* a decay for each column of the keys, not for each head */
     Act gate;       /* of z */
 } DeltaSpec;

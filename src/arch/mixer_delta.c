@@ -80,7 +80,7 @@ Val mixer_delta(Decoder *d, const LayerSpec *l, Val h, int i) {
     const DeltaSpec *s = &l->delta;
     bool gguf = d->config->gguf != NULL;
     uint32_t n_decay = s->by_column ? s->n_heads * s->k_dim : s->n_heads;
-    DeltaBlock p = {.shape = {s->n_heads, s->n_k_heads, s->k_dim, s->v_dim},
+    DeltaBlock p = {.shape = {s->n_heads, s->n_k_heads, s->k_dim, s->v_dim, s->tiled},
                     .kernel = s->kernel,
                     .a_down = W_NONE,
                     .a_up = W_NONE,

@@ -6,6 +6,7 @@
 static bool adjust(Decoder *d, Err *err) {
     if (!qwen_next_adjust(d, err)) return false;
     d->layer.delta.form = DELTA_APART;
+    d->layer.delta.tiled = d->config->gguf != NULL; /* its writers turn the heads round */
     return true;
 }
 
@@ -18,12 +19,19 @@ static bool moe_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     return qwen_shared(d, l, err);
 }
 
+static const RoleDelta NAMES[] = {
+    {ROLE_FFN_NORM, {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"}},
+    {ROLE_COUNT, {NULL, NULL}},
+};
+
 static const char *const IGNORED[] = {"*mtp.*", "*.rotary_emb.inv_freq", NULL};
 
 const Arch ARCH_QWEN3_5 = {
     .name = "qwen3_5",
     .kind = "text",
     .model_types = (const char *const[]){"qwen3_5_text", NULL},
+    .gguf = (const char *const[]){"qwen35", NULL},
+    .names = NAMES,
     .ignored = IGNORED,
     .head_dim = 256,
     .rope_share = 0.25,
@@ -35,6 +43,8 @@ const Arch ARCH_QWEN3_5_MOE = {
     .name = "qwen3_5_moe",
     .kind = "text",
     .model_types = (const char *const[]){"qwen3_5_moe_text", NULL},
+    .gguf = (const char *const[]){"qwen35moe", NULL},
+    .names = NAMES,
     .ignored = IGNORED,
     .head_dim = 256,
     .rope_share = 0.25,

@@ -28,9 +28,18 @@ bool qwen_delta(const Decoder *d, DeltaSpec *s, Err *err) {
     if (!read_u32(c, "linear_num_key_heads", 16, 1, 1024, &s->n_k_heads, err) ||
         !read_u32(c, "linear_num_value_heads", 32, 1, 1024, &s->n_heads, err) ||
         !read_u32(c, "linear_key_head_dim", 128, 1, 1024, &s->k_dim, err) ||
-        !read_u32(c, "linear_value_head_dim", c->gguf ? s->k_dim : 128, 1, 1024, &s->v_dim, err) ||
+        !read_u32(c, "linear_value_head_dim", 128, 1, 1024, &s->v_dim, err) ||
         !read_u32(c, "linear_conv_kernel_dim", 4, 2, 64, &s->kernel, err))
         return false;
+    if (c->gguf) { /* it has the width of all values */
+        int64_t inner;
+        if (!config_int(c, ".ssm.inner_size", s->n_heads * s->k_dim, 1, 1 << 20, &inner, err))
+            return false;
+        s->v_dim = (uint32_t)inner / s->n_heads;
+        if (inner % s->n_heads || s->v_dim > 1024)
+            return err_set(err, ERR_INPUT, "ssm.inner_size %lld over %u heads", (long long)inner,
+                           s->n_heads);
+    }
     if (s->n_heads % s->n_k_heads == 0) return true;
     return err_set(err, ERR_INPUT,
                    "linear_num_value_heads is %u; a multiple of the %u key heads is accepted",

@@ -18,8 +18,9 @@ typedef struct Shape {
 } Shape;
 
 static const Shape SHAPES[] = {
-    {{4, 2, 16, 16}, false}, {{4, 4, 8, 24}, true}, {{3, 1, 1, 5}, false},
-    {{2, 2, 1, 4}, true},    {{2, 1, 33, 7}, true}, {{1, 1, 20, 48}, false},
+    {{4, 2, 16, 16, false}, false}, {{4, 4, 8, 24, false}, true}, {{3, 1, 1, 5, false}, false},
+    {{2, 2, 1, 4, false}, true},    {{2, 1, 33, 7, true}, true},  {{1, 1, 20, 48, false}, false},
+    {{6, 2, 5, 3, true}, false},
 };
 static const char *const BACKENDS[] = {"ref", "cpu"};
 
@@ -67,7 +68,7 @@ static void case_close(Case *c) {
 static void plain_head(const Case *c, uint32_t seq, uint32_t h, double *y) {
     const OpDelta *p = &c->shape.p;
     double s[MAX_STATE] = {0};
-    uint32_t kh = h / (p->n_heads / p->n_k_heads);
+    uint32_t kh = p->tiled ? h % p->n_k_heads : h / (p->n_heads / p->n_k_heads);
     for (uint32_t r = 0; r < N_ROWS; r++) {
         const float *q = c->x + (size_t)(seq * N_ROWS + r) * c->cols + kh * p->k_dim;
         const float *k = q + c->nq, *row = c->x + (size_t)(seq * N_ROWS + r) * c->cols;

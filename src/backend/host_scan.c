@@ -150,7 +150,8 @@ void host_delta(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     uint32_t from, to;
     host_share(p->n_heads * ex->step->n_seqs, i_thread, n_threads, &from, &to);
     for (uint32_t i = from; i < to; i++) {
-        uint32_t s = i / p->n_heads, h = i % p->n_heads, kh = h / (p->n_heads / p->n_k_heads);
+        uint32_t s = i / p->n_heads, h = i % p->n_heads,
+                 kh = p->tiled ? h % p->n_k_heads : h / (p->n_heads / p->n_k_heads);
         Walk w = walk_begin(ex, op, s, h * size, (h + 1) * size);
         for (uint32_t r = w.seq->first_row; r < w.seq->first_row + w.seq->n_rows; r++) {
             delta_row(p, row_at(q, r) + (size_t)kh * p->k_dim, row_at(k, r) + (size_t)kh * p->k_dim,

@@ -145,8 +145,8 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
                  op->p.ssm.n_state, op->p.ssm.n_groups);
         break;
     case OP_DELTA:
-        buf_putf(out, " heads=%u/%u dim=%u/%u", op->p.delta.n_heads, op->p.delta.n_k_heads,
-                 op->p.delta.k_dim, op->p.delta.v_dim);
+        buf_putf(out, " heads=%u/%u dim=%u/%u%s", op->p.delta.n_heads, op->p.delta.n_k_heads,
+                 op->p.delta.k_dim, op->p.delta.v_dim, op->p.delta.tiled ? " tiled" : "");
         break;
     case OP_KEY_SELECT:
         buf_putf(out, " %u heads=%ux%u", op->p.key_select.k, op->p.key_select.n_heads,

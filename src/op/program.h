@@ -193,6 +193,7 @@ typedef struct OpSsm {
 } OpSsm;
 typedef struct OpDelta {
     uint32_t n_heads, n_k_heads, k_dim, v_dim;
+    bool tiled; /* head h has key head h % n_k_heads, not h / (n_heads / n_k_heads) */
 } OpDelta;
 typedef struct OpKeySelect {
     uint32_t n_heads, head_dim, k;
