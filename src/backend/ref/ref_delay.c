@@ -9,7 +9,7 @@
 #include "base/lane.h"
 #include "base/mem.h"
 
-enum { DELAY_NS = 20000, RUBBISH = 0xff /* as floats: not a number */ };
+enum { DELAY_NS = 20000, RUBBISH = 0xff /* as floats: not a number */, STEP_PAGES = 1 << 16 };
 
 typedef struct DelayBackend {
     Backend base;
@@ -268,8 +268,13 @@ static bool delay_exec_new(Backend *be, const Program *p, BackWeight *const *wei
     if (!ex) return err_nomem(err, "execution state");
     ex->be = delay_of(be);
     ex->program = p;
-    if (!api()->exec_new(ex->be->ref, p, weights, planes ? ((DelayPlanes *)planes)->ref : NULL,
+    ex->step_bytes = step_bytes(limits->rows, limits->out, limits->seqs, STEP_PAGES);
+    ex->step = mem_alloc(ex->step_bytes);
+    if (!ex->step ||
+        !api()->exec_new(ex->be->ref, p, weights, planes ? ((DelayPlanes *)planes)->ref : NULL,
                          limits, &ex->ref, err)) {
+        if (!ex->step) err_nomem(err, "step");
+        mem_free(ex->step);
         mem_free(ex);
         return false;
     }
@@ -298,12 +303,9 @@ static bool delay_write(BackExec *exec, uint32_t input, uint32_t row0, uint32_t 
 static bool delay_run(BackExec *exec, const Step *step, const atomic_bool *cancel, Err *err) {
     DelayExec *ex = (DelayExec *)exec;
     if (!delay_wait(&ex->be->base, err)) return false;
-    if (step->n_bytes > ex->step_bytes) {
-        Step *larger = mem_resize_array(ex->step, step->n_bytes, 1);
-        if (!larger) return err_nomem(err, "step");
-        ex->step = larger;
-        ex->step_bytes = step->n_bytes;
-    }
+    if (step->n_bytes > ex->step_bytes)
+        return err_set(err, ERR_LIMIT, "a step of %u bytes, %zu are accepted", step->n_bytes,
+                       ex->step_bytes);
     memset(ex->step, RUBBISH, step->n_bytes);
     const Copy c = {.in = step, .out = ex->step};
     lane_put(ex->be->lane, do_step, &c, sizeof c);
