@@ -23,6 +23,7 @@ n_homes = 0
 BIG = random.Random(1).randbytes(11 << 20) + b"tail"
 FILES = {"config.json": b'{"a":1}', "model.safetensors": BIG, "tokenizer.json": b"{}", "README.md": b"hi", "code.py": b"evil",
          "pytorch_model.bin": b"pickle", "sub/dir/a b%.json": b"[1]", "empty.txt": b""}
+hub.repos["o/m"] = Repo(FILES)
 
 
 def check(ok, what):
@@ -206,7 +207,10 @@ def trouble():
     hub.repos["o/m"].sizes = False
     h = home()
     whole(good(run(h, "download", "o/m"), "no sizes"), WANTED, "a listing without sizes")
-    hub.repos["o/m"].sizes = True
+    hub.repos["o/m"].sizes, hub.repos["o/m"].only_tree = True, True
+    h = home()
+    whole(good(run(h, "download", "o/m"), "tree"), WANTED, "a hub with the tree route only")
+    hub.repos["o/m"].only_tree = False
 
 
 def hashes():

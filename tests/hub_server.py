@@ -17,6 +17,7 @@ class Repo:
         self.token = None  # needed to see it
         self.gated = False
         self.sizes = True  # in the listing
+        self.only_tree = False  # a copy of the hub that knows one route
         self.wrong_hash = set()
 
     def sha(self, name):
@@ -26,6 +27,10 @@ class Repo:
     def oid(self, name):
         data = self.files[name]
         return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+    def tree(self):
+        lfs = lambda n: {"lfs": {"oid": self.sha(n), "size": len(self.files[n]), "pointerSize": 130}} if self.lfs(n) else {}
+        return [{"type": "file", "path": n, "size": len(self.files[n]), "oid": self.oid(n), **lfs(n)} for n in self.files]
 
     def listing(self):
         rows = []
@@ -116,6 +121,10 @@ class Hub:
         repo = self.visible(h, name)
         if repo is None or self.fault(h, "api", name):
             return True
+        if rest[0] == "tree":
+            return self.reply(h, 200, json.dumps(repo.tree()).encode())
+        if repo.only_tree:
+            return self.reply(h, 404, b"no such route")
         if rest[0] != "revision" or rest[1] not in ("main", COMMIT, "v1"):
             return self.reply(h, 404, b"{}", [("X-Error-Code", "RevisionNotFound")])
         return self.reply(h, 200, json.dumps(repo.listing()).encode(), [("Content-Type", "application/json")])
