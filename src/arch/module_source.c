@@ -112,6 +112,14 @@ static bool vector_fits(const CkptTensor *ct, uint32_t k, uint32_t cols, Err *er
                    STR_A(ct->name), text, k);
 }
 
+static void fetch_advise(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes) {
+    const Fetch *f = ctx;
+    if (n_bytes)
+        checkpoint_will_need(f->ck, f->part[part], from, n_bytes);
+    else
+        checkpoint_drop_cache(f->ck, f->part[part]);
+}
+
 static bool shape_fits(const CkptTensor *ct, uint32_t n_stack, uint32_t n, uint32_t k, Err *err) {
     /* Unused GGUF dimensions are 1. */
     int dims = ct->n_dims;
@@ -377,6 +385,7 @@ static bool source_fill(Module *mod, uint32_t n, uint32_t k, WeightSource *out, 
                           .m = mod->m,
                           .form = form,
                           .fetch = fetch_bytes,
+                          .advise = fetch_advise,
                           .ctx = mod->fetch,
                           .name = name};
     return true;

@@ -55,6 +55,10 @@ bool os_file_read_at(const OsFile *f, uint64_t at, void *out, size_t n, Err *err
     return true;
 }
 
+void os_file_will_need(const OsFile *f, uint64_t at, uint64_t n) {
+    posix_fadvise(f->fd, (off_t)at, (off_t)n, POSIX_FADV_WILLNEED);
+}
+
 void os_file_drop_cache(const OsFile *f, uint64_t at, uint64_t n) {
     posix_fadvise(f->fd, (off_t)at, (off_t)n, POSIX_FADV_DONTNEED);
 }

@@ -16,7 +16,9 @@ typedef struct OsFile {
 bool os_file_open(OsFile *f, const char *path, Err *err) MUST_CHECK;
 /* exactly n bytes */
 bool os_file_read_at(const OsFile *f, uint64_t at, void *out, size_t n, Err *err) MUST_CHECK;
-/* tells the page cache the range is done with */
+/* tells the page cache that a range will be read soon (it begins to read, and this returns), or is
+ * done with */
+void os_file_will_need(const OsFile *f, uint64_t at, uint64_t n);
 void os_file_drop_cache(const OsFile *f, uint64_t at, uint64_t n);
 void os_file_close(OsFile *f);
 /* whole regular file */

@@ -384,6 +384,12 @@ bool checkpoint_read(const Checkpoint *ck, const CkptTensor *t, uint64_t from, v
     return err_wrap(err, STR_F ": tensor " STR_F, STR_A(ck->files[t->i_file]), STR_A(t->name));
 }
 
+void checkpoint_will_need(const Checkpoint *ck, const CkptTensor *t, uint64_t from, uint64_t n) {
+    if (from >= t->n_bytes) return;
+    if (n > t->n_bytes - from) n = t->n_bytes - from;
+    os_file_will_need(ck->priv->fds[t->i_file], t->offset + from, n);
+}
+
 void checkpoint_drop_cache(const Checkpoint *ck, const CkptTensor *t) {
     os_file_drop_cache(ck->priv->fds[t->i_file], t->offset, t->n_bytes);
 }

@@ -45,6 +45,8 @@ const CkptTensor *checkpoint_find(const Checkpoint *ck, Str name); /* NULL if ab
  * Thread-safe. */
 bool checkpoint_read(const Checkpoint *ck, const CkptTensor *t, uint64_t from, void *out, size_t n,
                      Err *err) MUST_CHECK;
+/* What follows will be read soon: the disk may begin. Cut to the tensor's end. */
+void checkpoint_will_need(const Checkpoint *ck, const CkptTensor *t, uint64_t from, uint64_t n);
 void checkpoint_drop_cache(const Checkpoint *ck, const CkptTensor *t);
 /* A small file beside the weights ("tokenizer.json", "1_Pooling/config.json"): false with
  * ERR_NOT_FOUND when absent. Symlinks are followed; absolute names and ".." are not. */

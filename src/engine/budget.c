@@ -5,8 +5,8 @@
 #include "base/os.h"
 #include "cache/seqcache.h"
 
-/* Beside the table: code, tokenizer, allocator slack. */
-enum { PROCESS_BYTES = 24 << 20, MIN_CTX = 512, DYNAMIC_CTX = 32768, MAX_KEPT_STATES = 32 };
+/* Beside the table and what opening took: code, stacks, allocator slack, what packing reads into. */
+enum { PROCESS_BYTES = 4 << 20, MIN_CTX = 512, DYNAMIC_CTX = 32768, MAX_KEPT_STATES = 32 };
 
 static const uint64_t KEPT_STATE_BYTES = (uint64_t)128 << 20;
 
@@ -55,7 +55,7 @@ static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b
 }
 
 bool budget_make(const Model *m, const BudgetAsk *ask, Budget *b, Err *err) {
-    *b = (Budget){.weight_bytes = m->weight_bytes, .other_bytes = PROCESS_BYTES};
+    *b = (Budget){.weight_bytes = m->weight_bytes, .other_bytes = PROCESS_BYTES + m->open_bytes};
     const ExecLimits limits = {ask->max_rows, ask->max_out, ask->n_seqs};
     b->scratch_bytes =
         m->be->api->exec_bytes(m->be, m->arch.text, &limits) +

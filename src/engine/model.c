@@ -69,32 +69,62 @@ static bool open_parts(Model *m, const char *path, const ModelOptions *opt, Err 
 }
 
 bool model_open(const char *path, const ModelOptions *opt, Model **out, Err *err) {
-    uint64_t t0 = os_now_ns();
+    uint64_t t0 = os_now_ns(), before = os_rss_bytes();
     Err local = {0};
     Model *m = mem_calloc(1, sizeof *m);
     if (!m) return err_nomem(err, "model");
+    m->opt = *opt;
     if (!open_parts(m, path, opt, &local)) {
         if (err) *err = local;
         model_close(m);
         return false;
     }
+    uint64_t after = os_rss_bytes();
+    m->open_bytes = after > before ? after - before : 0;
     m->open_ms = (double)(os_now_ns() - t0) * 1e-6;
     *out = m;
     return true;
 }
 
+/* The first rows of the weight after this one, so that the disk does not rest in between. */
+static void read_ahead(const Model *m, const Program *p, uint32_t i) {
+    enum { ROWS_AHEAD = 512 };
+    if (i + 1 >= p->n_weights) return;
+    const ArchWeight *w = weights_get(m->arch.weights, p->weights[i + 1].source);
+    wsource_will_need(&w->parts[0], 0, ROWS_AHEAD);
+}
+
+static bool weight_load(Model *m, uint32_t i, bool keep_cached, Err *err) {
+    const Program *p = m->arch.text;
+    const ArchWeight *w = weights_get(m->arch.weights, p->weights[i].source);
+    read_ahead(m, p, i);
+    if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->weights[i], err))
+        return false;
+    for (int part = 0; !keep_cached && part < w->n_parts; part++)
+        wsource_done_with(&w->parts[part]);
+    return true;
+}
+
+static uint64_t packed_bytes(const Model *m, uint32_t i) {
+    const ArchWeight *w = weights_get(m->arch.weights, m->arch.text->weights[i].source);
+    return m->be->api->weight_bytes(m->be, w->kind, w->parts, w->n_parts);
+}
+
 bool model_load(Model *m, Err *err) {
     const Program *p = m->arch.text;
     if (p->n_weights == 0 || m->weights[p->n_weights - 1]) return true;
-    uint64_t t0 = os_now_ns();
+    uint64_t t0 = os_now_ns(), done = 0;
+    /* The file stays in the page cache for the next start, where both find room twice over. */
+    bool keep_cached = m->weight_bytes < os_memory_available_bytes() / 4;
     for (uint32_t i = 0; i < p->n_weights; i++) {
         /* One source is packed once, whether it is looked up, multiplied, or both. */
         for (uint32_t j = 0; j < i && !m->weights[i]; j++)
             if (p->weights[j].source == p->weights[i].source) m->weights[i] = m->weights[j];
         if (m->weights[i]) continue;
-        const ArchWeight *w = weights_get(m->arch.weights, p->weights[i].source);
-        if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->weights[i], err))
-            return false;
+        if (!weight_load(m, i, keep_cached, err)) return false;
+        done += packed_bytes(m, i);
+        if (m->opt.progress && !m->opt.progress(m->opt.progress_ctx, done, m->weight_bytes))
+            return err_set(err, ERR_CANCELLED, "loading was stopped");
     }
     m->load_ms = (double)(os_now_ns() - t0) * 1e-6;
     return true;

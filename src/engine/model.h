@@ -19,6 +19,9 @@
 typedef struct ModelOptions { /* zero-initialised: defaults */
     const char *backend;      /* NULL: "auto" */
     BackendOptions be;
+    /* While weights are loaded: bytes packed so far, of how many; false: stop. NULL: not asked */
+    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *progress_ctx;
 } ModelOptions;
 
 typedef struct Model {
@@ -34,6 +37,8 @@ typedef struct Model {
     uint32_t *eog;
     size_t n_eog;
     uint64_t weight_bytes; /* packed */
+    uint64_t open_bytes;   /* what opening took: tables, tokenizer */
+    ModelOptions opt;
     double open_ms, load_ms;
 } Model;
 

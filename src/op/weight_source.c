@@ -229,6 +229,29 @@ bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *
     return true;
 }
 
+void wsource_will_need(const WeightSource *s, uint32_t n0, uint32_t n1) {
+    uint64_t from, n_bytes;
+    uint32_t lo, hi;
+    if (!s->advise || n0 >= s->n || n0 >= n1) return;
+    if (n1 > s->n) n1 = s->n;
+    if (s->transposed) {
+        lo = n0 ? 0 : s->row0; /* all of it at first */
+        hi = n0 ? 0 : s->row0 + s->k;
+    } else {
+        stored_range(s, n0, n1, &lo, &hi);
+    }
+    for (int id = 0; id < QPART_COUNT; id++) {
+        wform_span(s->form, &s->m, (QPartId)id, lo, hi, &from, &n_bytes);
+        bool whole = n_bytes == s->m.part[id].n_bytes;
+        if (n_bytes && (!whole || n0 == 0)) s->advise(s->ctx, (QPartId)id, from, n_bytes);
+    }
+}
+
+void wsource_done_with(const WeightSource *s) {
+    for (int id = 0; s->advise && id < QPART_COUNT; id++)
+        if (s->m.part[id].dtype != DTYPE_NONE) s->advise(s->ctx, (QPartId)id, 0, 0);
+}
+
 void wsource_scratch_deinit(WeightScratch *sc) {
     for (int id = 0; id < QPART_COUNT; id++) buf_deinit(&sc->bytes[id]);
     buf_deinit(&sc->rows);

@@ -21,6 +21,8 @@ typedef struct WeightSource {
     const uint32_t *row_map; /* n entries, or NULL: stored row = row0 + logical row */
     uint32_t row0;
     bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);
+    /* A hint, or NULL: bytes of a part that will be read soon; n_bytes 0: the part is done with. */
+    void (*advise)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes);
     void *ctx;
     const char *name; /* for messages */
 } WeightSource;
@@ -55,6 +57,10 @@ bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, We
 /* Coded formats (form->kind other than WFORM_PLAIN): canonical arrays, wform.h. */
 bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out,
                   WeightScratch *sc, Err *err) MUST_CHECK;
+/* Rows [n0, n1) will be read soon, by whatever thread. */
+void wsource_will_need(const WeightSource *s, uint32_t n0, uint32_t n1);
+/* Nobody reads this source again: its bytes may leave the page cache. */
+void wsource_done_with(const WeightSource *s);
 void wsource_scratch_deinit(WeightScratch *sc);
 
 #endif

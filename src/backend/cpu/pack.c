@@ -17,7 +17,7 @@ typedef struct Chunk {
 typedef struct PackJob {
     const WeightSource *source;
     PackedMat *m;
-    uint32_t chunk_rows;
+    uint32_t chunk_rows, ahead_rows;
     atomic_uint next; /* first row of the next chunk */
     atomic_bool failed, odd_codes;
     Err err; /* of the thread that set failed first */
@@ -246,6 +246,8 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
         uint32_t n0 = atomic_fetch_add(&job->next, job->chunk_rows);
         if (n0 >= m->n) break;
         uint32_t n1 = m->n - n0 < job->chunk_rows ? m->n : n0 + job->chunk_rows;
+        /* The disk stays some chunks ahead of all threads. */
+        wsource_will_need(job->source, n0 ? n0 + job->ahead_rows : 0, n1 + job->ahead_rows);
         ok = m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err)
              : m->kind == PACKED_BOOK ? pack_book(job, &c, n0, n1, &err)
                                       : pack_codes(job, &c, n0, n1, &err);
@@ -254,7 +256,7 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
     chunk_deinit(&c);
 }
 
-enum { CHUNK_ELEMENTS = 1 << 18, CHUNK_MAX_ROWS = 4096 };
+enum { CHUNKS_AHEAD = 32, CHUNK_ELEMENTS = 1 << 18, CHUNK_MAX_ROWS = 4096 };
 
 static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
     packed_shape(s, m);
@@ -275,6 +277,7 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
     if (rows > CHUNK_MAX_ROWS) rows = CHUNK_MAX_ROWS;
     PackJob job = {.source = s, .m = m};
     job.chunk_rows = (rows + FLOAT_TILE_ROWS) / FLOAT_TILE_ROWS * FLOAT_TILE_ROWS;
+    job.ahead_rows = (CHUNKS_AHEAD + (uint32_t)pool_n_threads(pool)) * job.chunk_rows;
     pool_run(pool, pack_thread, &job);
     m->odd_codes = atomic_load(&job.odd_codes);
     if (!atomic_load(&job.failed)) return true;
