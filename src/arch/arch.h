@@ -26,7 +26,14 @@ typedef struct MoeSpec { /* n_experts 0: the layer is dense */
 } MoeSpec;
 
 /* What mixes the rows of a sequence in a layer (mixer.h). */
-typedef enum Mixer { MIXER_ATTN, MIXER_SHORTCONV, MIXER_DELTA } Mixer;
+typedef enum Mixer {
+    MIXER_ATTN,
+    MIXER_SHORTCONV,
+    MIXER_DELTA,
+    MIXER_MAMBA1,
+    MIXER_MAMBA2,
+    MIXER_RG_LRU
+} Mixer;
 
 typedef struct ShortConvSpec {
     uint32_t kernel;
@@ -46,10 +53,31 @@ typedef struct DeltaSpec {
     Act gate;       /* of z */
 } DeltaSpec;
 
+/* Norms of the first form on time step, B and C (bare: without weights), of the second on what the
+ * heads give. */
+typedef enum MambaNorms { MAMBA_NO_NORMS, MAMBA_NORMS, MAMBA_BARE_NORMS } MambaNorms;
+
+typedef struct MambaSpec { /* of the first form (n_heads columns, a head each) and the second */
+    uint32_t n_heads, head_dim, n_state, n_groups, kernel;
+    uint32_t rank; /* of the first form's time step */
+    bool conv_bias, in_bias, out_bias;
+    MambaNorms norms;
+    bool norm_first; /* then the gate; second form */
+    float norm_eps;
+    Act act;              /* behind the convolution */
+    float dt_min, dt_max; /* of the second form's time step */
+} MambaSpec;
+
+typedef struct RgLruSpec {
+    uint32_t width, n_blocks, kernel; /* the gates' matrices are n_blocks blocks on a diagonal */
+} RgLruSpec;
+
 typedef struct LayerSpec { /* filled by decoder defaults, then by the family's layer() */
     Mixer mixer;
     ShortConvSpec conv;
     DeltaSpec delta;
+    MambaSpec mamba;
+    RgLruSpec lru;
     uint32_t n_heads, n_kv_heads, head_dim, v_dim;
     uint32_t window; /* 0: none */
     bool rope, rope_interleaved;
@@ -62,7 +90,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     bool fused_qkv, fused_gate_up; /* one tensor in the file, parts in this order */
     /* also on what attention and feed-forward give, before the residual sum */
     bool post_norms;
-    uint32_t ffn_width;
+    uint32_t ffn_width; /* 0 and no experts: the layer has no feed-forward */
     Act act;
     bool gated;
     float residual_scale;
@@ -102,6 +130,10 @@ struct Arch {
     double rope_share;          /* likewise, of partial_rotary_factor; 0: 1 */
     /* no layer need have a dense feed-forward: intermediate_size may be absent */
     bool no_dense;
+    /* no layer has attention: nothing is asked of heads and positions */
+    bool no_attn;
+    /* without max_position_embeddings the context has no end */
+    bool endless;
     /* GGUF files of this architecture have permuted q and k rows */
     bool gguf_unpermute;
     /* GGUF files of so many layers scale attention by 1 / sqrt(hidden / heads), all others by
@@ -110,6 +142,9 @@ struct Arch {
     bool (*adjust)(Decoder *d, Err *err); /* shared deltas; NULL: none */
     /* per-layer deltas; NULL: none */
     bool (*layer)(const Decoder *d, int i, LayerSpec *l, Err *err);
+    /* a layer that is not norm, mixer, norm, feed-forward: rows before it to rows behind it; NULL:
+     * it is */
+    Val (*body)(Decoder *d, const LayerSpec *l, Val x, int i);
     /* the loner's own: records everything and fills *out; NULL: decoder_build() */
     bool (*build)(Decoder *d, ArchModel *out, Err *err);
 };

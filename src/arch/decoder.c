@@ -90,10 +90,9 @@ static bool kv_heads(const Decoder *d, int i, uint32_t dflt, uint32_t *out, Err 
     return true;
 }
 
-static bool layer_defaults(Decoder *d, Err *err) {
+static bool attn_defaults(Decoder *d, Err *err) {
     const Config *c = d->config;
     LayerSpec *l = &d->layer;
-    Str act;
     if (!read_u32(c, "num_attention_heads", CONFIG_REQUIRED, MAX_HEADS, &l->n_heads, err))
         return false;
     if (!kv_heads(d, -1, l->n_heads, &l->n_kv_heads, err)) return false;
@@ -108,6 +107,17 @@ static bool layer_defaults(Decoder *d, Err *err) {
     if (!read_u32(c, "head_dim", head_dim ? head_dim : 1, MAX_HEAD_DIM, &l->head_dim, err))
         return false;
     l->v_dim = l->head_dim;
+    l->rope = true;
+    l->attn_scale = (float)(1 / sqrt((double)l->head_dim));
+    return rope_config_read(c, d->arena, l->head_dim,
+                            d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000,
+                            d->arch->rope_share > 0 ? d->arch->rope_share : 1, &l->rope_spec, err);
+}
+
+static bool layer_defaults(Decoder *d, Err *err) {
+    const Config *c = d->config;
+    LayerSpec *l = &d->layer;
+    Str act;
     if (!read_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED, MAX_WIDTH,
                   &l->ffn_width, err))
         return false;
@@ -115,12 +125,8 @@ static bool layer_defaults(Decoder *d, Err *err) {
         !act_parse(act, &l->act, err))
         return false;
     l->gated = true;
-    l->rope = true;
-    l->attn_scale = (float)(1 / sqrt((double)l->head_dim));
     l->residual_scale = 1;
-    return rope_config_read(c, d->arena, l->head_dim,
-                            d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000,
-                            d->arch->rope_share > 0 ? d->arch->rope_share : 1, &l->rope_spec, err);
+    return d->arch->no_attn || attn_defaults(d, err);
 }
 
 bool decoder_read(Decoder *d, Err *err) {
@@ -135,7 +141,8 @@ bool decoder_read(Decoder *d, Err *err) {
         return false;
     if (!read_u32(c, "max_position_embeddings", 2048, INT32_MAX, &d->max_positions, err))
         return false;
-    if (!config_float(c, "rms_norm_eps|layer_norm_eps|norm_eps", 1e-6, 0, 1, &eps, err))
+    if (!config_float(c, "rms_norm_eps|layer_norm_eps|norm_eps|layer_norm_epsilon", 1e-6, 0, 1,
+                      &eps, err))
         return false;
     d->eps = (float)eps;
     d->embed_scale = d->logit_scale = 1;
@@ -205,7 +212,7 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
     return p;
 }
 
-static FfnBlock ffn_block(Decoder *d, const LayerSpec *l, int i) {
+FfnBlock mixer_ffn_take(Decoder *d, const LayerSpec *l, int i) {
     TakePart in[2] = {{.role = ROLE_GATE, .n = l->ffn_width, .k = d->hidden},
                       {.role = ROLE_UP, .n = l->ffn_width, .k = d->hidden}};
     const TakePart *first = l->gated ? in : in + 1;
@@ -302,7 +309,7 @@ bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpe
     return config_bool(c, "norm_topk_prob", normalize, &out->normalize, err);
 }
 
-static Val norm(Decoder *d, Val x, Role role, int i) {
+Val mixer_norm(Decoder *d, Val x, Role role, int i) {
     return prog_rms_norm(d->b, x, arch_take_vector(d, role, i, ".weight", d->hidden), 0, d->eps,
                          d->norm_add);
 }
@@ -312,8 +319,13 @@ static Val feed_forward(Decoder *d, const LayerSpec *l, Val h, int i) {
         MoeBlock moe = moe_block(d, l, i);
         return block_moe(d->b, &moe, h, i);
     }
-    FfnBlock ffn = ffn_block(d, l, i);
+    FfnBlock ffn = mixer_ffn_take(d, l, i);
     return block_ffn(d->b, &ffn, h, i);
+}
+
+Val mixer_attn(Decoder *d, const LayerSpec *l, Val h, int i) {
+    AttnBlock attn = attn_block(d, l, i);
+    return block_attn(d->b, &attn, h, i);
 }
 
 static Val mix(Decoder *d, const LayerSpec *l, Val h, int i) {
@@ -322,23 +334,29 @@ static Val mix(Decoder *d, const LayerSpec *l, Val h, int i) {
         return mixer_shortconv(d, l, h, i);
     case MIXER_DELTA:
         return mixer_delta(d, l, h, i);
+    case MIXER_MAMBA1:
+        return mixer_mamba1(d, l, h, i);
+    case MIXER_MAMBA2:
+        return mixer_mamba2(d, l, h, i);
+    case MIXER_RG_LRU:
+        return mixer_rglru(d, l, h, i);
     case MIXER_ATTN:
         break;
     }
-    AttnBlock attn = attn_block(d, l, i);
-    return block_attn(d->b, &attn, h, i);
+    return mixer_attn(d, l, h, i);
 }
 
 static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
     ProgBuilder *b = d->b;
-    Val h = prog_probe(b, norm(d, x, ROLE_ATTN_NORM, i), "layers.%d.attn.in", i);
+    Val h = prog_probe(b, mixer_norm(d, x, ROLE_ATTN_NORM, i), "layers.%d.attn.in", i);
     h = mix(d, l, h, i);
-    if (l->post_norms) h = norm(d, h, ROLE_POST_ATTN_NORM, i);
+    if (l->post_norms) h = mixer_norm(d, h, ROLE_POST_ATTN_NORM, i);
     x = prog_add(b, x, h, l->residual_scale);
+    if (!l->ffn_width && !l->moe.n_experts) return prog_probe(b, x, "layers.%d.out", i);
     prog_probe(b, x, "layers.%d.mid", i);
-    h = prog_probe(b, norm(d, x, ROLE_FFN_NORM, i), "layers.%d.ffn.in", i);
+    h = prog_probe(b, mixer_norm(d, x, ROLE_FFN_NORM, i), "layers.%d.ffn.in", i);
     h = feed_forward(d, l, h, i);
-    if (l->post_norms) h = norm(d, h, ROLE_POST_FFN_NORM, i);
+    if (l->post_norms) h = mixer_norm(d, h, ROLE_POST_FFN_NORM, i);
     x = prog_add(b, x, h, l->residual_scale);
     return prog_probe(b, x, "layers.%d.out", i);
 }
@@ -357,7 +375,7 @@ static bool rope_divisors(Decoder *d, Role role, const double **out, Err *err) {
  * keys. */
 static bool rope_tensors(Decoder *d, Err *err) {
     RopeSpec *r = &d->layer.rope_spec;
-    if (d->config->gguf == NULL) return true;
+    if (d->config->gguf == NULL || d->arch->no_attn) return true;
     if (weights_has(d->weights, ROLE_ROPE_FREQS, -1, ".weight"))
         return rope_divisors(d, ROLE_ROPE_FREQS, &r->short_factor, err);
     if (!weights_has(d->weights, ROLE_ROPE_LONG, -1, ".weight")) return true;
@@ -374,7 +392,7 @@ static bool rope_tensors(Decoder *d, Err *err) {
 
 static Val build_head(Decoder *d, Val x) {
     ProgBuilder *b = d->b;
-    x = prog_probe(b, norm(d, prog_select(b, x), ROLE_FINAL_NORM, -1), "final_norm");
+    x = prog_probe(b, mixer_norm(d, prog_select(b, x), ROLE_FINAL_NORM, -1), "final_norm");
     prog_output(b, x, "hidden");
     if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
     WeightId head = arch_take_matrix(d, d->tied ? ROLE_EMBED : ROLE_HEAD, -1, d->vocab, d->hidden);
@@ -387,7 +405,9 @@ static Val build_head(Decoder *d, Val x) {
 /* Rule 7: what max_position_embeddings counts depends on the kind of scaling. */
 static uint64_t context_limit(const Decoder *d) {
     const RopeSpec *r = &d->layer.rope_spec;
+    bool endless = d->arch->endless || d->arch->no_attn;
     if (r->kind == ROPE_DYNAMIC) return 0;
+    if (endless && !config_has(d->config, "max_position_embeddings")) return 0;
     bool counts_original =
         r->kind == ROPE_LINEAR || (r->kind == ROPE_YARN && r->orig_context == d->max_positions);
     double extended = counts_original ? d->max_positions * r->factor : d->max_positions;
@@ -420,13 +440,14 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     for (uint32_t i = 0; i < d->n_layers; i++) {
         LayerSpec *l = &layers[i];
         *l = d->layer;
-        if (d->config->gguf && !kv_heads(d, (int)i, l->n_kv_heads, &l->n_kv_heads, err))
+        if (d->config->gguf && !d->arch->no_attn &&
+            !kv_heads(d, (int)i, l->n_kv_heads, &l->n_kv_heads, err))
             return false;
         if (d->arch->layer && !d->arch->layer(d, (int)i, l, err)) return false;
         if (l->mixer == MIXER_ATTN && (!l->n_kv_heads || l->n_heads % l->n_kv_heads))
             return err_set(err, ERR_INPUT, "%u attention heads and %u key heads in layer %u",
                            l->n_heads, l->n_kv_heads, i);
-        x = build_layer(d, l, x, (int)i);
+        x = d->arch->body ? d->arch->body(d, l, x, (int)i) : build_layer(d, l, x, (int)i);
     }
     *resolved = *d;
     out->resolved = resolved;

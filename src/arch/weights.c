@@ -53,12 +53,25 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_DELTA_DT] = {"layers.%d.linear_attn.dt_bias", "blk.%d.ssm_dt"},
     [ROLE_DELTA_NORM] = {"layers.%d.linear_attn.norm", "blk.%d.ssm_norm"},
     [ROLE_DELTA_OUT] = {"layers.%d.linear_attn.out_proj", "blk.%d.ssm_out"},
+    [ROLE_MAMBA_IN] = {"layers.%d.mamba.in_proj", "blk.%d.ssm_in"},
+    [ROLE_MAMBA_CONV] = {"layers.%d.mamba.conv1d", "blk.%d.ssm_conv1d"},
+    [ROLE_MAMBA_PROJ] = {"layers.%d.mamba.x_proj", "blk.%d.ssm_x"},
+    [ROLE_MAMBA_STEP] = {"layers.%d.mamba.dt_proj", "blk.%d.ssm_dt"},
+    [ROLE_MAMBA_STEP_BIAS] = {"layers.%d.mamba.dt_bias", "blk.%d.ssm_dt"},
+    [ROLE_MAMBA_STEP_NORM] = {"layers.%d.mamba.dt_layernorm", "blk.%d.ssm_dt_norm"},
+    [ROLE_MAMBA_B_NORM] = {"layers.%d.mamba.b_layernorm", "blk.%d.ssm_b_norm"},
+    [ROLE_MAMBA_C_NORM] = {"layers.%d.mamba.c_layernorm", "blk.%d.ssm_c_norm"},
+    [ROLE_MAMBA_DECAY] = {"layers.%d.mamba.A_log", "blk.%d.ssm_a"},
+    [ROLE_MAMBA_SKIP] = {"layers.%d.mamba.D", "blk.%d.ssm_d"},
+    [ROLE_MAMBA_NORM] = {"layers.%d.mamba.norm", "blk.%d.ssm_norm"},
+    [ROLE_MAMBA_OUT] = {"layers.%d.mamba.out_proj", "blk.%d.ssm_out"},
 };
 
 /* Where the text model's tensors may hang, longest first; "" is a bare model. The head hangs beside
  * the last "model.". */
 static const char *const PREFIXES[] = {
-    "model.", "", "language_model.model.", "model.language_model.", "bert.", "roberta."};
+    "model.", "",        "language_model.model.", "model.language_model.", "backbone.",
+    "bert.",  "roberta."};
 
 enum { MAX_NAME = WEIGHTS_MAX_NAME, MAX_BIAS = 1 << 22 };
 

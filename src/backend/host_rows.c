@@ -170,6 +170,7 @@ void host_col_scale(const HostExec *ex, const Op *op, int i_thread, int n_thread
         for (uint32_t c = 0; c < out.cols; c++) {
             double f = w ? w[c] : 1;
             if (op->p.col_fn == COL_NEG_EXP) f = -exp(f);
+            if (op->p.col_fn == COL_SOFTPLUS) f = f > 0 ? f + log1p(exp(-f)) : log1p(exp(f));
             row_at(out, r)[c] = (float)(row_at(a, r)[c] * f + (add ? (double)add[c] : 0));
         }
     }

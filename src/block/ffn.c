@@ -2,9 +2,10 @@
 
 Val block_ffn(ProgBuilder *b, const FfnBlock *p, Val x, int layer) {
     Val h = prog_linear(b, x, p->in, p->in_bias);
-    h = p->gated
-            ? prog_glu(b, prog_view(b, h, 0, p->width), prog_view(b, h, p->width, p->width), p->act)
-            : prog_act(b, h, p->act, 0);
+    Val gate = p->gated ? prog_view(b, h, 0, p->width) : h;
+    if (p->gate_scale != 0 && p->gate_scale != 1) gate = prog_scale(b, gate, p->gate_scale);
+    h = p->gated ? prog_glu(b, gate, prog_view(b, h, p->width, p->width), p->act)
+                 : prog_act(b, gate, p->act, 0);
     prog_probe(b, h, "layers.%d.ffn.hidden", layer);
     return prog_probe(b, prog_linear(b, h, p->down, p->down_bias), "layers.%d.ffn.out", layer);
 }

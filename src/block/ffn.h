@@ -9,6 +9,7 @@ typedef struct FfnBlock {
     uint32_t width;
     bool gated;
     Act act;
+    float gate_scale;         /* on what act gets; 0: 1 */
     WeightId in, in_bias;     /* gated: [2 * width, hidden], gate over up; else [width, hidden] */
     WeightId down, down_bias; /* [hidden, width] */
 } FfnBlock;

@@ -136,6 +136,7 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         break;
     case OP_COL_SCALE:
         if (op->p.col_fn == COL_NEG_EXP) buf_put(out, STR(" -exp"));
+        if (op->p.col_fn == COL_SOFTPLUS) buf_put(out, STR(" softplus"));
         break;
     case OP_CONV:
         buf_putf(out, " kernel=%u", op->p.conv.kernel);

@@ -183,7 +183,7 @@ typedef struct OpMix {
 typedef struct OpPosScale {
     float scale, floor;
 } OpPosScale;
-typedef enum ColFn { COL_PLAIN, COL_NEG_EXP } ColFn;
+typedef enum ColFn { COL_PLAIN, COL_NEG_EXP, COL_SOFTPLUS } ColFn;
 typedef struct OpConv {
     uint32_t kernel;
 } OpConv;
