@@ -249,6 +249,19 @@ static void recurrent_models_are_the_same(void **state) {
     }
 }
 
+/* State space scans and linear recurrences: alone (models without any cache plane), beside windows,
+ * and beside attention in the same layer. */
+static void scans_are_the_same(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"decoder/mamba", "decoder/mamba2", "decoder/jamba",
+                                        "decoder/recurrent_gemma", "decoder/falcon_h1"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        check_golden(NAMES[i], "ref", "auto", PLANE_F32, false);
+        check_golden(NAMES[i], "cpu", "auto", PLANE_F16, false);
+        check_golden(NAMES[i], "cpu", "portable", PLANE_Q8_0, false);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_is_the_same),
@@ -256,6 +269,7 @@ int main(void) {
         cmocka_unit_test(cpu_is_the_same_on_every_isa_and_cache_type),
         cmocka_unit_test(cpu_is_the_same_with_quantized_weights),
         cmocka_unit_test(cpu_is_the_same_with_experts),
-        cmocka_unit_test(recurrent_models_are_the_same)};
+        cmocka_unit_test(recurrent_models_are_the_same),
+        cmocka_unit_test(scans_are_the_same)};
     return cmocka_run_group_tests_name("same_tokens", tests, NULL, NULL);
 }
