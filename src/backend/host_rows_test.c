@@ -82,7 +82,7 @@ static void col_scale_multiplies_and_adds_by_column(void **state) {
     (void)state;
     float *w = rig_matrix(2, N_X), *add = rig_matrix(3, N_X);
     for (int form = 1; form < 4; form++) { /* 1: w, 2: add */
-        for (int fn = 0; fn < 2; fn++) {
+        for (int fn = COL_PLAIN; fn <= COL_SOFTPLUS; fn++) {
             Case c;
             double want[N_ROWS * N_X];
             case_begin(&c);
@@ -91,10 +91,11 @@ static void col_scale_multiplies_and_adds_by_column(void **state) {
                 form & 2 ? case_weight(&c, WEIGHT_VECTOR, DTYPE_F32, add, 1, N_X) : W_NONE;
             for (uint32_t i = 0; i < N_ROWS * N_X; i++) {
                 double f = form & 1 ? (double)w[i % N_X] : 1;
-                if (fn) f = -exp(f);
+                if (fn == COL_NEG_EXP) f = -exp(f);
+                if (fn == COL_SOFTPLUS) f = log(1 + exp(f));
                 want[i] = c.x[i] * f + (form & 2 ? (double)add[i % N_X] : 0);
             }
-            Val y = prog_col_scale(c.b, c.in, wi, ai, fn ? COL_NEG_EXP : COL_PLAIN);
+            Val y = prog_col_scale(c.b, c.in, wi, ai, (ColFn)fn);
             case_check(&c, "col_scale", y, want, N_X, 1e-7);
         }
     }
