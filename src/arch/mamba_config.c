@@ -2,7 +2,7 @@
 
 #include "arch/mamba.h"
 
-enum { MAX_INNER = 1 << 20, MAX_SSM_HEADS = 1 << 16 };
+enum { MAX_INNER = 1 << 20, MAX_SSM_HEADS = 1 << 16, MAX_STATE = 1 << 30 };
 
 /* A key that is not there, or "auto", leaves *v as it is. */
 static bool read_dim(const Config *c, const char *key, uint32_t max, uint32_t *v, Err *err) {
@@ -48,13 +48,27 @@ static bool read_shared(const Decoder *d, MambaSpec *s, Err *err) {
     return true;
 }
 
+/* Products of these are sizes of tensors and states. */
+static bool sizes_fit(const MambaSpec *s, Err *err) {
+    uint64_t inner = (uint64_t)s->n_heads * s->head_dim, bc = (uint64_t)s->n_groups * s->n_state;
+    if (!inner || inner > MAX_INNER)
+        return err_set(err, ERR_INPUT,
+                       "%u heads of %u columns in a mixer, accepted: 1 to %d columns", s->n_heads,
+                       s->head_dim, MAX_INNER);
+    if (bc > MAX_INNER || inner * s->n_state > MAX_STATE)
+        return err_set(err, ERR_INPUT,
+                       "a state of %u for each of %llu columns, in %u groups, is too large",
+                       s->n_state, (unsigned long long)inner, s->n_groups);
+    return true;
+}
+
 bool mamba1_config(const Decoder *d, MambaSpec *s, Err *err) {
     if (!read_shared(d, s, err)) return false;
     if (!read_inner(d, &s->n_heads, err)) return false;
     s->head_dim = s->n_groups = 1;
     s->rank = (d->hidden + 15) / 16;
     const char *key = config_has(d->config, "mamba_dt_rank") ? "mamba_dt_rank" : "time_step_rank";
-    return read_dim(d->config, key, MAX_INNER, &s->rank, err);
+    return read_dim(d->config, key, MAX_INNER, &s->rank, err) && sizes_fit(s, err);
 }
 
 static bool read_limit(const Config *c, MambaSpec *s, Err *err) {
@@ -103,8 +117,5 @@ bool mamba2_config(const Decoder *d, MambaSpec *s, Err *err) {
     if (s->n_heads % s->n_groups)
         return err_set(err, ERR_INPUT, "%u heads do not divide over %u groups", s->n_heads,
                        s->n_groups);
-    if ((uint64_t)s->n_heads * s->head_dim > MAX_INNER)
-        return err_set(err, ERR_INPUT, "%u heads of %u columns are wider than %d", s->n_heads,
-                       s->head_dim, MAX_INNER);
-    return true;
+    return sizes_fit(s, err);
 }
