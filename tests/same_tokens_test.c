@@ -262,6 +262,15 @@ static void scans_are_the_same(void **state) {
     }
 }
 
+/* Planes that several layers read, and windows that give pages back under a prompt many times as
+ * long. */
+static void shared_planes_are_the_same(void **state) {
+    (void)state;
+    check_golden("decoder/gemma3n_text", "cpu", "auto", PLANE_F16, false);
+    check_golden("decoder/gemma3n_text", "ref", "auto", PLANE_F32, false);
+    check_golden("decoder/gemma4_text_moe", "cpu", "auto", PLANE_F16, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_is_the_same),
@@ -270,6 +279,7 @@ int main(void) {
         cmocka_unit_test(cpu_is_the_same_with_quantized_weights),
         cmocka_unit_test(cpu_is_the_same_with_experts),
         cmocka_unit_test(recurrent_models_are_the_same),
-        cmocka_unit_test(scans_are_the_same)};
+        cmocka_unit_test(scans_are_the_same),
+        cmocka_unit_test(shared_planes_are_the_same)};
     return cmocka_run_group_tests_name("same_tokens", tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ typedef enum Mixer {
     MIXER_ATTN,
     MIXER_SHORTCONV,
     MIXER_DELTA,
+    MIXER_MLA,
     MIXER_MAMBA1,
     MIXER_MAMBA2,
     MIXER_RG_LRU
@@ -39,6 +40,12 @@ typedef struct ShortConvSpec {
     uint32_t kernel;
     bool bias; /* of the convolution and both projections */
 } ShortConvSpec;
+
+typedef struct MlaSpec { /* heads, scale, rope and biases are the layer's */
+    uint32_t nope_dim, rope_dim, v_dim, rank;
+    uint32_t q_rank; /* 0: queries come from the row itself */
+    float norm_eps;  /* of the latents */
+} MlaSpec;
 
 /* How a file keeps the projections of gated delta layers: per key head q, k, v, z and b, a in two
  * tensors; q, k, v in one and z, b, a in one each; all apart, with z and a of low rank. */
@@ -78,6 +85,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     DeltaSpec delta;
     MambaSpec mamba;
     RgLruSpec lru;
+    MlaSpec mla;
     uint32_t n_heads, n_kv_heads, head_dim, v_dim;
     uint32_t window; /* 0: none */
     bool rope, rope_interleaved;
@@ -179,6 +187,8 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
  * layers; the finished program and its facts. */
 bool decoder_read(Decoder *d, Err *err) MUST_CHECK;
 bool decoder_finish(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
+/* Rows whose logits are wanted (prog_select), through the final norm and the head. */
+Val decoder_head(Decoder *d, Val x);
 /* Scores of a GGUF are divided by the square root of this. */
 uint32_t decoder_gguf_scalar(const Decoder *d);
 bool act_parse(Str name, Act *out, Err *err) MUST_CHECK;

@@ -118,8 +118,12 @@ static bool layer_defaults(Decoder *d, Err *err) {
     const Config *c = d->config;
     LayerSpec *l = &d->layer;
     Str act;
-    if (!read_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED, MAX_WIDTH,
-                  &l->ffn_width, err))
+    const int64_t *widths; /* several: one for each layer, and the family reads them */
+    size_t n_widths = 0;
+    if (c->json && !config_ints(c, "intermediate_size", d->arena, &widths, &n_widths, err))
+        return false;
+    if (n_widths < 2 && !read_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED,
+                                  MAX_WIDTH, &l->ffn_width, err))
         return false;
     if (!config_str(c, "hidden_act|hidden_activation", "silu", &act, err) ||
         !act_parse(act, &l->act, err))
@@ -334,6 +338,8 @@ static Val mix(Decoder *d, const LayerSpec *l, Val h, int i) {
         return mixer_shortconv(d, l, h, i);
     case MIXER_DELTA:
         return mixer_delta(d, l, h, i);
+    case MIXER_MLA:
+        return mixer_mla(d, l, h, i);
     case MIXER_MAMBA1:
         return mixer_mamba1(d, l, h, i);
     case MIXER_MAMBA2:
@@ -390,9 +396,9 @@ static bool rope_tensors(Decoder *d, Err *err) {
            rope_divisors(d, ROLE_ROPE_SHORT, &r->short_factor, err);
 }
 
-static Val build_head(Decoder *d, Val x) {
+Val decoder_head(Decoder *d, Val x) {
     ProgBuilder *b = d->b;
-    x = prog_probe(b, mixer_norm(d, prog_select(b, x), ROLE_FINAL_NORM, -1), "final_norm");
+    x = prog_probe(b, mixer_norm(d, x, ROLE_FINAL_NORM, -1), "final_norm");
     prog_output(b, x, "hidden");
     if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
     WeightId head = arch_take_matrix(d, d->tied ? ROLE_EMBED : ROLE_HEAD, -1, d->vocab, d->hidden);
@@ -452,7 +458,7 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     *resolved = *d;
     out->resolved = resolved;
     out->layers = layers;
-    prog_output(d->b, build_head(d, x), "logits");
+    prog_output(d->b, decoder_head(d, prog_select(d->b, x)), "logits");
     if (!weights_finish(d->weights, err)) return false;
     return decoder_finish(d, out, err);
 }

@@ -39,6 +39,14 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_SHARED_UP] = {"layers.%d.mlp.shared_expert.up_proj", "blk.%d.ffn_up_shexp"},
     [ROLE_SHARED_DOWN] = {"layers.%d.mlp.shared_expert.down_proj", "blk.%d.ffn_down_shexp"},
     [ROLE_SHARED_SWITCH] = {"layers.%d.mlp.shared_expert_gate", "blk.%d.ffn_gate_inp_shexp"},
+    [ROLE_MLA_Q_DOWN] = {"layers.%d.self_attn.q_a_proj", "blk.%d.attn_q_a"},
+    [ROLE_MLA_Q_NORM] = {"layers.%d.self_attn.q_a_layernorm", "blk.%d.attn_q_a_norm"},
+    [ROLE_MLA_Q_UP] = {"layers.%d.self_attn.q_b_proj", "blk.%d.attn_q_b"},
+    [ROLE_MLA_KV_DOWN] = {"layers.%d.self_attn.kv_a_proj_with_mqa", "blk.%d.attn_kv_a_mqa"},
+    [ROLE_MLA_KV_NORM] = {"layers.%d.self_attn.kv_a_layernorm", "blk.%d.attn_kv_a_norm"},
+    [ROLE_MLA_KV_UP] = {"layers.%d.self_attn.kv_b_proj", "blk.%d.attn_kv_b"},
+    [ROLE_MLA_K_UP] = {"layers.%d.self_attn.embed_q", "blk.%d.attn_k_b"},
+    [ROLE_MLA_V_UP] = {"layers.%d.self_attn.unembed_out", "blk.%d.attn_v_b"},
     [ROLE_CONV_IN] = {"layers.%d.conv.in_proj", "blk.%d.shortconv.in_proj"},
     [ROLE_CONV] = {"layers.%d.conv.conv", "blk.%d.shortconv.conv"},
     [ROLE_CONV_OUT] = {"layers.%d.conv.out_proj", "blk.%d.shortconv.out_proj"},
@@ -437,19 +445,34 @@ static WeightSource *sources_new(WeightTable *t, uint32_t n) {
     return NULL;
 }
 
-/* Rows [first, first + n) of each of the experts' matrices in one parameter. */
+/* Where all of the experts' rows are: a parameter, or a module. */
+static bool rows_whole(WeightTable *t, Str name, const TakeExperts *p, WeightSource *src) {
+    uint32_t columns = p->across ? p->n : p->k;
+    if (!modsource_weight(t->ck, name))
+        return modsource_stack_rows(&t->finder, name, p->n_experts, p->stored, columns, src,
+                                    &t->err);
+    return modsource_matrix(&t->finder, name, false, 1, p->n_experts * p->stored, columns, src,
+                            &t->err);
+}
+
+/* Rows [first, first + n) of each of the experts' matrices, which follow one another. */
 static bool experts_rows(WeightTable *t, int layer, const TakeExperts *p, WeightSource *src) {
     char name[MAX_NAME];
     if (!role_name(t, p->role, layer, "", name))
         return err_set(&t->err, ERR_UNSUPPORTED, "this kind of file has no tensor for role %d",
                        (int)p->role);
-    if (!modsource_stack_rows(&t->finder, str_c(name), p->n_experts, p->stored, p->k, &src[0],
-                              &t->err))
-        return false;
+    if (!rows_whole(t, str_c(name), p, &src[0])) return false;
+    bool plain = src[0].form->kind == WFORM_PLAIN && src[0].m.format == QFORMAT_ROWS &&
+                 dtype_info(src[0].form->plain)->is_float;
+    if (p->across && !plain)
+        return err_set(&t->err, ERR_UNSUPPORTED,
+                       "tensor %s is quantized: only floats can be turned to columns", name);
     for (uint32_t e = p->n_experts; e-- > 0;) {
         src[e] = src[0];
         src[e].n = p->n;
+        src[e].k = p->k;
         src[e].row0 = e * p->stored + p->first;
+        src[e].transposed = p->across;
     }
     return true;
 }

@@ -76,6 +76,15 @@ typedef enum Role {
     ROLE_DELTA_A_UP,
     ROLE_DELTA_Z_DOWN,
     ROLE_DELTA_Z_UP,
+    /* latent attention */
+    ROLE_MLA_Q_DOWN,
+    ROLE_MLA_Q_NORM,
+    ROLE_MLA_Q_UP,
+    ROLE_MLA_KV_DOWN,
+    ROLE_MLA_KV_NORM,
+    ROLE_MLA_KV_UP,
+    ROLE_MLA_K_UP, /* of each head; as MLX and GGUF files have them */
+    ROLE_MLA_V_UP,
     /* state space mixers; gated linear recurrences */
     ROLE_MAMBA_IN,
     ROLE_MAMBA_CONV,
@@ -106,6 +115,30 @@ typedef enum Role {
     ROLE_CLASS,
     ROLE_CLASS_DENSE,
     ROLE_CLASS_OUT,
+    /* inputs of each layer; streams that alternate; low-rank residuals; norms around experts beside
+     * a dense feed-forward */
+    ROLE_INPUTS_EMBED,
+    ROLE_INPUTS_PROJ,
+    ROLE_INPUTS_NORM,
+    ROLE_INPUTS_GATE,
+    ROLE_INPUTS_OUT,
+    ROLE_INPUTS_POST_NORM,
+    ROLE_LAYER_SCALAR,
+    ROLE_POST_DENSE_NORM,
+    ROLE_PRE_EXPERTS_NORM,
+    ROLE_POST_EXPERTS_NORM,
+    ROLE_ROUTER_SCALE,
+    ROLE_EXPERT_SCALE,
+    ROLE_STREAM_PROJ, /* %d: the stream */
+    ROLE_STREAM_UNPROJ,
+    ROLE_STREAM_NORM,
+    ROLE_STREAM_ROUTER,
+    ROLE_STREAM_PREDICT,
+    ROLE_STREAM_CORRECT,
+    ROLE_STREAM_SCALE,
+    ROLE_LAUREL_LEFT,
+    ROLE_LAUREL_RIGHT,
+    ROLE_LAUREL_NORM,
     ROLE_COUNT
 } Role;
 
@@ -189,6 +222,8 @@ typedef struct TakeExperts {
     /* above 0: one parameter [experts, stored, k] of floats, of which this is n rows from the first
      * on; otherwise a parameter is [experts, k, n] */
     uint32_t stored;
+    /* with stored: the matrix is the transposed of rows [first, first + k), floats only */
+    bool across;
 } TakeExperts;
 /* One source of n_experts matrices [n, k]: a tensor for each, or one for all with the experts
  * outermost. */

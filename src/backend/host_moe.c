@@ -40,7 +40,8 @@ static void keep_groups(const OpRoute *p, double *select) {
         if (!keep[e / size]) select[e] = -INFINITY;
 }
 
-static void route_row(const OpRoute *p, const float *bias, const float *x, float *out) {
+static void route_row(const OpRoute *p, const float *bias, const float *factor, const float *x,
+                      float *out) {
     double prob[ROUTE_MAX_EXPERTS], select[ROUTE_MAX_EXPERTS], sum = 0, weight[ROUTE_MAX_K];
     probabilities(p, x, prob);
     for (uint32_t e = 0; e < p->n_experts; e++) select[e] = prob[e] + (bias ? bias[e] : 0);
@@ -51,17 +52,19 @@ static void route_row(const OpRoute *p, const float *bias, const float *x, float
         weight[j] = prob[e];
         sum += prob[e];
     }
-    for (uint32_t j = 0; j < p->k; j++)
-        out[p->k + j] = (float)(weight[j] / (p->normalize ? sum + 1e-20 : 1) * p->scale);
+    for (uint32_t j = 0; j < p->k; j++) {
+        double w = weight[j] / (p->normalize ? sum + 1e-20 : 1) * p->scale;
+        out[p->k + j] = (float)(factor ? w * factor[(uint32_t)out[j]] : w);
+    }
 }
 
 void host_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    const float *bias = host_floats(ex, op->w[0]);
+    const float *bias = host_floats(ex, op->w[0]), *factor = host_floats(ex, op->w[1]);
     Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
     uint32_t from, to;
     host_share(x.rows, i_thread, n_threads, &from, &to);
     for (uint32_t r = from; r < to; r++)
-        route_row(&op->p.route, bias, x.p + r * x.stride, out.p + r * out.stride);
+        route_row(&op->p.route, bias, factor, x.p + r * x.stride, out.p + r * out.stride);
 }
 
 void host_expert_sum(const HostExec *ex, const Op *op, int i_thread, int n_threads) {

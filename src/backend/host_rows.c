@@ -27,6 +27,7 @@ void host_embed(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     MY_ROWS(r, out) {
         float *o = row_at(out, r);
         int64_t number = embed_number(&p, &rows[r]);
+        if (p.outside_first && (number < 0 || number >= n)) number = 0;
         if (media.p && p.key == EMBED_TOKEN && rows[r].source & STEP_MEDIA_BIT) {
             memcpy(o, row_at(media, r), out.cols * sizeof *o);
         } else if (number < 0 || number >= n) {
@@ -73,9 +74,13 @@ void host_gather_sum(const HostExec *ex, const Op *op, int i_thread, int n_threa
 
 void host_concat(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat a = host_mat(ex, op->in[0]), b = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    uint32_t n_groups = op->p.n_groups, na = a.cols / n_groups, nb = b.cols / n_groups;
     MY_ROWS(r, out) {
-        memcpy(row_at(out, r), row_at(a, r), a.cols * sizeof(float));
-        memcpy(row_at(out, r) + a.cols, row_at(b, r), b.cols * sizeof(float));
+        float *o = row_at(out, r);
+        for (uint32_t g = 0; g < n_groups; g++, o += na + nb) {
+            memcpy(o, row_at(a, r) + (size_t)g * na, na * sizeof *o);
+            memcpy(o + na, row_at(b, r) + (size_t)g * nb, nb * sizeof *o);
+        }
     }
 }
 

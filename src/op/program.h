@@ -166,6 +166,7 @@ typedef struct OpEmbed {
     float scale;
     EmbedKey key;
     int32_t offset; /* added to the number */
+    bool outside_first;
 } OpEmbed;
 typedef enum Reduce { REDUCE_MEAN, REDUCE_RMS, REDUCE_SUM, REDUCE_COUNT } Reduce;
 typedef struct OpReduce {
@@ -226,6 +227,7 @@ typedef struct Op {
         OpRoute route;     /* ROUTE */
         OpExperts experts; /* EXPERTS EXPERT_SUM */
         uint32_t input;    /* INPUT: its number */
+        uint32_t n_groups; /* CONCAT */
         OpReduce reduce;
         OpUnfold unfold;
         PoolKind pool;
@@ -293,9 +295,13 @@ Val prog_embed(ProgBuilder *b, WeightId table, float scale);
 /* media: what rows whose source is a media row get instead; VAL_NONE: zeros. */
 Val prog_embed_media(ProgBuilder *b, WeightId table, float scale, Val media);
 Val prog_embed_key(ProgBuilder *b, WeightId table, EmbedKey key, int32_t offset);
+/* By token; tokens without a row (and media rows) have row 0. */
+Val prog_embed_known(ProgBuilder *b, WeightId table, float scale);
 Val prog_input(ProgBuilder *b, const char *name, Space space, uint32_t cols);
 Val prog_gather_sum(ProgBuilder *b, Val picks, WeightId table);
 Val prog_concat(ProgBuilder *b, Val x, Val y);
+/* group by group: [x_0 | y_0 | x_1 | y_1 | ...] */
+Val prog_concat_groups(ProgBuilder *b, Val x, Val y, uint32_t n_groups);
 Val prog_reduce(ProgBuilder *b, Val x, Reduce fn, uint32_t group, float eps);
 Val prog_unfold(ProgBuilder *b, Val x, Space space, OpUnfold p);
 Val prog_pool(ProgBuilder *b, Val x, PoolKind fn);
@@ -323,6 +329,7 @@ Val prog_glu(ProgBuilder *b, Val gate, Val up, Act fn);
 Val prog_select(ProgBuilder *b, Val x);
 
 Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p);
+Val prog_route_scaled(ProgBuilder *b, Val logits, WeightId bias, WeightId factor, OpRoute p);
 /* w: n_experts matrices of n rows each, stacked; bias: n_experts * n entries. */
 Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts,
                  uint32_t n);

@@ -22,6 +22,10 @@ Val prog_embed_media(ProgBuilder *b, WeightId table, float scale, Val media) {
     return embed(b, table, media, (OpEmbed){.scale = scale});
 }
 
+Val prog_embed_known(ProgBuilder *b, WeightId table, float scale) {
+    return embed(b, table, VAL_NONE, (OpEmbed){.scale = scale, .outside_first = true});
+}
+
 Val prog_embed_key(ProgBuilder *b, WeightId table, EmbedKey key, int32_t offset) {
     return embed(b, table, VAL_NONE, (OpEmbed){.scale = 1, .key = key, .offset = offset});
 }

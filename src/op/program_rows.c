@@ -1,6 +1,13 @@
 /* Recording ops, second part: experts, gathers, rows of other spaces, recurrences. */
 #include "op/program_private.h"
 
+Val prog_route_scaled(ProgBuilder *b, Val logits, WeightId bias, WeightId factor, OpRoute p) {
+    Val out = prog_route(b, logits, bias, p);
+    if (out == VAL_NONE || !prog_weight_fits(b, OP_ROUTE, factor, 1, p.n_experts)) return VAL_NONE;
+    ((Op *)b->ops.p)[b->ops.n - 1].w[1] = factor;
+    return out;
+}
+
 Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p) {
     if (prog_bad(b, logits)) return VAL_NONE;
     const ProgVal in = VALS(b)[logits];
@@ -91,12 +98,18 @@ Val prog_gather_sum(ProgBuilder *b, Val picks, WeightId table) {
     return op->out;
 }
 
-Val prog_concat(ProgBuilder *b, Val x, Val y) {
+Val prog_concat(ProgBuilder *b, Val x, Val y) { return prog_concat_groups(b, x, y, 1); }
+
+Val prog_concat_groups(ProgBuilder *b, Val x, Val y, uint32_t n_groups) {
     if (prog_bad(b, x) || prog_bad(b, y)) return VAL_NONE;
     const ProgVal in = VALS(b)[x], other = VALS(b)[y];
     if (in.space != other.space) return prog_fail(b, OP_CONCAT, "row space", other.space, in.space);
+    if (!n_groups || in.cols % n_groups || other.cols % n_groups)
+        return prog_fail(b, OP_CONCAT, "groups", n_groups, in.cols);
     Op *op = prog_op_out(b, OP_CONCAT, x, y, in.space, in.cols + other.cols);
-    return op ? op->out : VAL_NONE;
+    if (!op) return VAL_NONE;
+    op->p.n_groups = n_groups;
+    return op->out;
 }
 
 Val prog_reduce(ProgBuilder *b, Val x, Reduce fn, uint32_t group, float eps) {
@@ -192,8 +205,7 @@ Val prog_conv(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t kernel,
     if (prog_bad(b, x)) return VAL_NONE;
     uint32_t cols = VALS(b)[x].cols;
     if (w == W_NONE || kernel < 2) return prog_fail(b, OP_CONV, "kernel", kernel, 2);
-    if (kernel > CONV_MAX_KERNEL)
-        return prog_fail(b, OP_CONV, "kernel", kernel, CONV_MAX_KERNEL);
+    if (kernel > CONV_MAX_KERNEL) return prog_fail(b, OP_CONV, "kernel", kernel, CONV_MAX_KERNEL);
     if (!prog_weight_fits(b, OP_CONV, w, 1, cols * kernel) ||
         !prog_weight_fits(b, OP_CONV, bias, 1, cols))
         return VAL_NONE;
