@@ -11,6 +11,7 @@
 
 Val mixer_shortconv(Decoder *d, const LayerSpec *l, Val h, int i); /* LFM2 */
 Val mixer_delta(Decoder *d, const LayerSpec *l, Val h, int i);     /* gated delta rule */
+Val mixer_mla(Decoder *d, const LayerSpec *l, Val h, int i);       /* latent attention */
 Val mixer_mamba1(Decoder *d, const LayerSpec *l, Val h, int i);
 Val mixer_mamba2(Decoder *d, const LayerSpec *l, Val h, int i);
 Val mixer_rglru(Decoder *d, const LayerSpec *l, Val h, int i); /* Griffin */
