@@ -2,18 +2,18 @@
 #include "arch/arch.h"
 
 extern const Arch ARCH_BERT, ARCH_GEMMA, ARCH_GEMMA2, ARCH_GEMMA3, ARCH_GEMMA3N, ARCH_GEMMA4,
-    ARCH_GPT_OSS, ARCH_LFM2, ARCH_LFM2_MOE, ARCH_QWEN3_5, ARCH_QWEN3_5_MOE, ARCH_LLAMA,
-    ARCH_MISTRAL, ARCH_MIXTRAL, ARCH_OLMOE, ARCH_PHI3, ARCH_QWEN2, ARCH_QWEN2_MOE, ARCH_QWEN3,
-    ARCH_QWEN3_MOE, ARCH_QWEN3_NEXT, ARCH_FALCON_H1, ARCH_FALCON_MAMBA, ARCH_JAMBA, ARCH_MAMBA,
-    ARCH_MAMBA2, ARCH_RECURRENT_GEMMA;
+    ARCH_GPT_OSS, ARCH_KIMI_LINEAR, ARCH_LFM2, ARCH_LFM2_MOE, ARCH_QWEN3_5, ARCH_QWEN3_5_MOE,
+    ARCH_LLAMA, ARCH_MISTRAL, ARCH_MIXTRAL, ARCH_OLMOE, ARCH_PHI3, ARCH_QWEN2, ARCH_QWEN2_MOE,
+    ARCH_QWEN3, ARCH_QWEN3_MOE, ARCH_QWEN3_NEXT, ARCH_FALCON_H1, ARCH_FALCON_MAMBA, ARCH_JAMBA,
+    ARCH_MAMBA, ARCH_MAMBA2, ARCH_RECURRENT_GEMMA;
 
 static const Arch *const FAMILIES[] = {
-    &ARCH_BERT,        &ARCH_GEMMA,          &ARCH_GEMMA2,       &ARCH_GEMMA3,   &ARCH_GEMMA3N,
-    &ARCH_GEMMA4,      &ARCH_GPT_OSS,        &ARCH_LFM2,         &ARCH_LFM2_MOE, &ARCH_QWEN3_5,
-    &ARCH_QWEN3_5_MOE, &ARCH_LLAMA,          &ARCH_MISTRAL,      &ARCH_MIXTRAL,  &ARCH_OLMOE,
-    &ARCH_PHI3,        &ARCH_QWEN2,          &ARCH_QWEN2_MOE,    &ARCH_QWEN3,    &ARCH_QWEN3_MOE,
-    &ARCH_QWEN3_NEXT,  &ARCH_FALCON_H1,      &ARCH_FALCON_MAMBA, &ARCH_JAMBA,    &ARCH_MAMBA,
-    &ARCH_MAMBA2,      &ARCH_RECURRENT_GEMMA};
+    &ARCH_BERT,      &ARCH_GEMMA,       &ARCH_GEMMA2,         &ARCH_GEMMA3,       &ARCH_GEMMA3N,
+    &ARCH_GEMMA4,    &ARCH_GPT_OSS,     &ARCH_KIMI_LINEAR,    &ARCH_LFM2,         &ARCH_LFM2_MOE,
+    &ARCH_QWEN3_5,   &ARCH_QWEN3_5_MOE, &ARCH_LLAMA,          &ARCH_MISTRAL,      &ARCH_MIXTRAL,
+    &ARCH_OLMOE,     &ARCH_PHI3,        &ARCH_QWEN2,          &ARCH_QWEN2_MOE,    &ARCH_QWEN3,
+    &ARCH_QWEN3_MOE, &ARCH_QWEN3_NEXT,  &ARCH_FALCON_H1,      &ARCH_FALCON_MAMBA, &ARCH_JAMBA,
+    &ARCH_MAMBA,     &ARCH_MAMBA2,      &ARCH_RECURRENT_GEMMA};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
 
 const Arch *const *arch_list(size_t *n) {
@@ -35,6 +35,8 @@ static const Arch *find(const Checkpoint *ck, Config *out) {
     Err err = {0};
     const Arch *arch = by_type(ck->kind, ck->config.model_type);
     *out = ck->config;
+    /* calls its text model kimi_linear, which it is not */
+    if (str_eqc(ck->config.model_type, "kimi_k3")) return arch;
     if (arch || !ck->config.json || !config_section(&ck->config, "text_config", out, &err))
         return arch;
     return by_type(ck->kind, out->model_type);
