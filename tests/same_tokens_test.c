@@ -154,7 +154,7 @@ static void check_model(const char *path, const char *backend, const char *isa, 
 /* The goldens end at 128 or 512 positions; a copy that promises more lets the prompt cross pages
  * and key ranges. */
 static void lengthened_copy(const char *from, const char *to) {
-    static const char KEY[] = "\"max_position_embeddings\": ";
+    static const char *const KEYS[] = {"\"max_position_embeddings\": ", "\"model_max_length\": "};
     Arena a = {0};
     Err err = {0};
     Str *names;
@@ -167,11 +167,14 @@ static void lengthened_copy(const char *from, const char *to) {
         snprintf(source, sizeof source, "%s/%.*s", from, (int)names[i].n, names[i].p);
         snprintf(target, sizeof target, "%s/%.*s", to, (int)names[i].n, names[i].p);
         if (!os_read_file(source, (size_t)1 << 28, &text, &err)) fail_msg("%s", err.msg);
-        size_t at =
-            str_eqc(names[i], "config.json") ? str_find(buf_str(&text), str_c(KEY), 0) : STR_NPOS;
+        size_t at = STR_NPOS, value = 0;
+        for (int k = 0; k < 2 && at == STR_NPOS && str_eqc(names[i], "config.json"); k++) {
+            at = str_find(buf_str(&text), str_c(KEYS[k]), 0);
+            value = at + strlen(KEYS[k]);
+        }
         if (at != STR_NPOS) {
-            size_t value = at + sizeof KEY - 1, end = str_find(buf_str(&text), STR(","), value);
-            if (end == STR_NPOS) fail_msg("%s: nothing behind %s", source, KEY);
+            size_t end = str_find(buf_str(&text), STR(","), value);
+            if (end == STR_NPOS) fail_msg("%s: nothing behind its positions", source);
             buf_put(&out, str_slice(buf_str(&text), 0, value));
             buf_put(&out, STR("2048"));
             buf_put(&out, str_from(buf_str(&text), end));
@@ -241,7 +244,8 @@ static void cpu_is_the_same_with_experts(void **state) {
  * with, and a prefix is adopted from a state that was kept. */
 static void recurrent_models_are_the_same(void **state) {
     (void)state;
-    static const char *const NAMES[] = {"decoder/lfm2", "decoder/qwen3_next"};
+    static const char *const NAMES[] = {"decoder/lfm2", "decoder/qwen3_next",
+                                        "decoder/kimi_linear"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         check_golden(NAMES[i], "ref", "auto", PLANE_F32, false);
         check_golden(NAMES[i], "cpu", "auto", PLANE_F16, WHOLE_GRID);
