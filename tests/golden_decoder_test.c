@@ -20,12 +20,20 @@ typedef struct Band {
     double tolerance; /* of max |difference| / rms */
 } Band;
 
-/* With a cache of halves: 1e-2 for most; attention that is not scaled down (Gemma 4) feels the rounding of
- * keys up to 3.4e-2. */
 static const Band BANDS[] = {
-    {"ref", PLANE_F32, 1e-3}, {"ref", PLANE_F16, 5e-2}, {"ref-delayed", PLANE_F32, 1e-3},
-    {"cpu", PLANE_F32, 1e-3}, {"cpu", PLANE_F16, 5e-2},
+    {"ref", PLANE_F32, 1e-3}, {"ref", PLANE_F16, 1e-2}, {"ref-delayed", PLANE_F32, 1e-3},
+    {"cpu", PLANE_F32, 1e-3}, {"cpu", PLANE_F16, 1e-2},
 };
+
+/* Their scores are not scaled down, so that keys rounded to halves move the logits further: 1.1e-2 to
+ * 3.4e-2 measured, against 3e-5 with a cache of floats and 1e-1 and more with bfloat16 keys. */
+static const char *const LOOSE[] = {"gemma4_nested", "gemma4_text", "gemma4_text_moe"};
+
+static double tolerance_of(Str name, const Band *b) {
+    for (size_t i = 0; i < sizeof LOOSE / sizeof *LOOSE; i++)
+        if (str_eqc(name, LOOSE[i]) && b->kv == PLANE_F16) return 5e-2;
+    return b->tolerance;
+}
 
 static const char *golden_dir(void) {
     const char *dir = getenv("MLXCEL_GOLDEN_DIR");
@@ -110,7 +118,9 @@ static void goldens_match(void **state) {
             if (only && !str_eqc(str_c(only), BANDS[b].backend)) continue;
             err = (Err){0};
             n_run++;
-            if (check(path, &BANDS[b], &err)) continue;
+            Band band = BANDS[b];
+            band.tolerance = tolerance_of(names[i], &BANDS[b]);
+            if (check(path, &band, &err)) continue;
             n_bad++;
             print_error("%.*s on %s, %s cache: %s\n", (int)names[i].n, names[i].p, BANDS[b].backend,
                         planetype_name(BANDS[b].kv), err.msg);
