@@ -272,7 +272,10 @@ static void shared_planes_are_the_same(void **state) {
     (void)state;
     check_golden("decoder/gemma3n_text", "cpu", "auto", PLANE_F16, false);
     check_golden("decoder/gemma3n_text", "ref", "auto", PLANE_F32, false);
+    check_golden("decoder/gemma4_text", "cpu", "auto", PLANE_F16, false);
     check_golden("decoder/gemma4_text_moe", "cpu", "auto", PLANE_F16, false);
+    check_golden("decoder/llama4_text", "cpu", "auto", PLANE_F16, false); /* chunks */
+    check_golden("decoder/llama4_text", "ref", "auto", PLANE_F32, false);
 }
 
 int main(void) {

@@ -224,7 +224,7 @@ const Arch ARCH_GEMMA3N = {
     .kind = "text",
     .model_types = (const char *const[]){"gemma3n_text", NULL},
     .names = NAMES,
-    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", "*.self_attn.k_norm.weight", NULL},
+    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
     .build = build,
 };

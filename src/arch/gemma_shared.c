@@ -24,6 +24,13 @@ bool gemma_net_read(GemmaNet *g, Err *err) {
         !config_bool(c, "attention_bias", false, &bias, err))
         return false;
     if (bias) return err_set(err, ERR_UNSUPPORTED, "attention_bias is true; false is accepted");
+    Str ways;
+    Err kind = {0}; /* false, null or "vision": text goes one way */
+    if (config_str(c, "use_bidirectional_attention", "vision", &ways, &kind) &&
+        !str_eqc(ways, "vision"))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "use_bidirectional_attention is \"" STR_F "\"; \"vision\" is accepted",
+                       STR_A(ways));
     g->n_shared = (uint32_t)shared;
     g->inputs_dim = (uint32_t)inputs;
     g->window = (uint32_t)window;
@@ -115,7 +122,11 @@ Val gemma_net_attn(GemmaNet *g, const GemmaAttn *p, Val x, int i) {
     Val h = prog_probe(b, prog_linear_precise(b, x, w, W_NONE), "layers.%d.attn.qkv", i);
     Val q = head_norm(g, prog_view(b, h, 0, nq), ROLE_Q_NORM, i, p->head_dim);
     q = prog_rope(b, q, rope, d->layer.n_heads, p->head_dim, 0, false);
-    if (own) {
+    if (!own) { /* some files keep what nobody uses */
+        weights_ignore(d->weights, ROLE_K, i);
+        weights_ignore(d->weights, ROLE_V, i);
+        weights_ignore(d->weights, ROLE_K_NORM, i);
+    } else {
         Val k = prog_view(b, h, nq, nk), v = p->k_is_v ? k : prog_view(b, h, nq + nk, nk);
         k = head_norm(g, k, ROLE_K_NORM, i, p->head_dim);
         k = prog_rope(b, k, rope, p->n_kv_heads, p->head_dim, 0, false);
