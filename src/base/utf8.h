@@ -17,4 +17,9 @@ size_t utf8_count(Str s); /* code points; each bad byte counts one */
  * streaming decoder holds. */
 size_t utf8_incomplete_tail(Str s);
 
+/* Whether a character of the well-formed text s begins at `at`, or s ends there. */
+static inline bool utf8_begins(Str s, size_t at) {
+    return at >= s.n || ((unsigned char)s.p[at] & 0xC0) != 0x80;
+}
+
 #endif

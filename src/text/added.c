@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/unicode.h"
+#include "base/utf8.h"
 #include "text/char_class.h"
 
 bool added_push(Added *a, AddedToken t, Err *err) {
@@ -177,16 +178,17 @@ static Verdict judge(const AddedToken *t, Origins *o, size_t from, size_t to, bo
     return who == 0 && !specials_only ? PASS_OVER : NO;
 }
 
-/* The longest token at `at` that may count. */
+/* The longest token at `at` that may count. One whose bytes are no whole characters must not cut a
+ * character of the text in two: what reads the rest relies on them. */
 static const AddedToken *match_at(const Added *a, const Trie *trie, Str s, size_t at, Origins *o,
                                   bool specials_only, size_t *end, Verdict *verdict) {
     const AddedToken *best = NULL;
     uint32_t node = TRIE_ROOT;
-    for (size_t i = at; i < s.n; i++) {
+    for (size_t i = at; i < s.n && utf8_begins(s, at); i++) {
         node = trie_step(trie, node, s.p[i]);
         if (node == TRIE_NONE) break;
         uint32_t value = trie->nodes[node].value;
-        if (value == TRIE_NONE) continue;
+        if (value == TRIE_NONE || !utf8_begins(s, i + 1)) continue;
         Verdict v = judge(&a->tokens[value], o, at, i + 1, specials_only);
         if (v == NO) continue;
         best = &a->tokens[value];

@@ -132,7 +132,8 @@ static bool encode_around_kept(const Tokenizer *t, Str s, EncodeWork *w, TokIds 
     for (size_t at = 0; at < s.n;) {
         size_t len;
         uint32_t id = trie_longest(&t->kept, str_from(s, at), &len);
-        if (id == TOK_NONE) {
+        /* a piece of no whole characters is none of the text's */
+        if (id == TOK_NONE || !utf8_begins(s, at + len)) {
             at += utf8_length_of(s.p[at]);
             continue;
         }

@@ -1,6 +1,7 @@
 #include "text/normalizer.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/char_class.h"
 #include "text/tok_piece.h"
@@ -121,7 +122,8 @@ static void put_nmt(Str s, Buf *out) {
  * the map, or a character. */
 static Str sentencepiece_next(const NormStep *st, Str s, size_t at, size_t *len) {
     Str rest = str_from(s, at), with;
-    if (st->kept && trie_longest(st->kept, rest, len) != TRIE_NONE) return str_slice(rest, 0, *len);
+    if (st->kept && trie_longest(st->kept, rest, len) != TRIE_NONE && utf8_begins(rest, *len))
+        return str_slice(rest, 0, *len);
     if (charsmap_find(&st->map, rest, false, len, &with)) return with;
     *len = utf8_length_of(rest.p[0]);
     return str_slice(rest, 0, *len);
