@@ -145,7 +145,7 @@ static void shards_are_read_back(void **state) {
     Err err = {0};
     SafetensorsOut o;
     Checkpoint *ck;
-    const char *out = fx_path(dir, "shards");
+    const char *out = arena_dupz(&a, str_c(fx_path(dir, "shards")));
     assert_true(os_make_dirs(out, &err));
     const CkptTensor t[4] = {tensor("a", DTYPE_F32, 2, 3), tensor("b", DTYPE_BF16, 0, 5),
                              tensor("c\"\\", DTYPE_U8, 0, 40), /* longer than a file may be */

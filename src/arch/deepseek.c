@@ -1,0 +1,109 @@
+/* DeepSeek-V2 and V3 (DeepSeek-AI 2024): latent attention with a rotated part, dense first layers, then
+ * experts chosen from the best groups beside shared ones. V2 weighs by softmax and goes by each
+ * group's best expert, V3 by sigmoid with a bias for the choice and each group's two best. */
+#include <math.h>
+
+#include "arch/arch.h"
+
+static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
+                     uint32_t *out, Err *err) {
+    int64_t v;
+    if (!config_int(c, key, dflt, min, max, &v, err)) return false;
+    *out = (uint32_t)v;
+    return true;
+}
+
+/* YaRN's second factor goes on the scores, once for queries and once for keys. */
+static double score_factor(const RopeSpec *r) {
+    if (r->kind != ROPE_YARN || r->mscale_all_dim == 0 || r->factor <= 1) return 1;
+    double m = 0.1 * r->mscale_all_dim * log(r->factor) + 1;
+    return m * m;
+}
+
+static bool adjust(Decoder *d, Err *err) {
+    const Config *c = d->config;
+    LayerSpec *l = &d->layer;
+    MlaSpec *s = &l->mla;
+    if (!read_u32(c, "qk_nope_head_dim", 128, 1, 1024, &s->nope_dim, err) ||
+        !read_u32(c, "qk_rope_head_dim", 64, 2, 1024, &s->rope_dim, err) ||
+        !read_u32(c, "v_head_dim", 128, 1, 1024, &s->v_dim, err) ||
+        !read_u32(c, "kv_lora_rank", 512, 1, 4096, &s->rank, err) ||
+        !read_u32(c, "q_lora_rank", 1536, 1, 1 << 16, &s->q_rank, err))
+        return false;
+    /* null and absent look the same: the tensors tell */
+    if (weights_has(d->weights, ROLE_Q, 0, ".weight")) s->q_rank = 0;
+    s->norm_eps = 1e-6f; /* whatever rms_norm_eps says */
+    l->mixer = MIXER_MLA;
+    if (!rope_config_read(c, d->arena, s->rope_dim, 10000, 1, &l->rope_spec, err) ||
+        !config_bool(c, "rope_interleave", true, &l->rope_interleaved, err))
+        return false;
+    l->attn_scale = (float)(score_factor(&l->rope_spec) / sqrt((double)s->nope_dim + s->rope_dim));
+    return config_bool(c, "attention_bias", false, &l->qkv_bias, err);
+}
+
+static bool read_moe(const Decoder *d, bool v2, MoeSpec *m, Err *err) {
+    const Config *c = d->config;
+    Str method, score;
+    double scale;
+    uint32_t n_shared;
+    *m = (MoeSpec){.fn = v2 ? ROUTE_SOFTMAX : ROUTE_SIGMOID,
+                   .select_bias = !v2,
+                   .group_top = v2 ? 1 : 2,
+                   .n_groups = 1};
+    if (!config_str(c, "topk_method", v2 ? "greedy" : "noaux_tc", &method, err) ||
+        !config_str(c, "scoring_func", v2 ? "softmax" : "sigmoid", &score, err))
+        return false;
+    bool limited = str_eqc(method, v2 ? "group_limited_greedy" : "noaux_tc");
+    if (!limited && !(v2 && str_eqc(method, "greedy")))
+        return err_set(err, ERR_UNSUPPORTED, "topk_method is \"" STR_F "\"; %s accepted",
+                       STR_A(method), v2 ? "greedy and group_limited_greedy are" : "noaux_tc is");
+    if (!str_eqc(score, v2 ? "softmax" : "sigmoid"))
+        return err_set(err, ERR_UNSUPPORTED, "scoring_func is \"" STR_F "\"; %s is accepted",
+                       STR_A(score), v2 ? "softmax" : "sigmoid");
+    if (!read_u32(c, "n_routed_experts", CONFIG_REQUIRED, 1, ROUTE_MAX_EXPERTS, &m->n_experts,
+                  err) ||
+        !read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, 1,
+                  m->n_experts < ROUTE_MAX_K ? m->n_experts : ROUTE_MAX_K, &m->k, err) ||
+        !read_u32(c, "moe_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20, &m->width, err) ||
+        !read_u32(c, "n_shared_experts", 0, 0, 64, &n_shared, err) ||
+        !config_float(c, "routed_scaling_factor", v2 ? 1 : 2.5, 0, 1e6, &scale, err))
+        return false;
+    if (limited && (!read_u32(c, "n_group", v2 ? 1 : 8, 1, m->n_experts, &m->n_groups, err) ||
+                    !read_u32(c, "topk_group", v2 ? 1 : 4, 1, m->n_groups, &m->k_groups, err)))
+        return false;
+    if (m->n_experts % m->n_groups)
+        return err_set(err, ERR_INPUT, "%u experts do not divide over %u groups", m->n_experts,
+                       m->n_groups);
+    m->scale = (float)scale;
+    m->shared_width = n_shared * m->width;
+    /* V2's own code has no renormalising, whatever norm_topk_prob says */
+    return v2 || config_bool(c, "norm_topk_prob", true, &m->normalize, err);
+}
+
+static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    int64_t first, step;
+    bool v2 = str_eqc(d->config->model_type, "deepseek_v2");
+    if (!config_int(d->config, "first_k_dense_replace", v2 ? 0 : 3, 0, INT32_MAX, &first, err) ||
+        !config_int(d->config, "moe_layer_freq", 1, 1, INT32_MAX, &step, err))
+        return false;
+    return i < first || i % step || read_moe(d, v2, &l->moe, err);
+}
+
+static const RoleDelta NAMES[] = {
+    {ROLE_SELECT_BIAS, {"layers.%d.mlp.gate.e_score_correction_bias", NULL}},
+    {ROLE_SHARED_GATE, {"layers.%d.mlp.shared_experts.gate_proj", NULL}},
+    {ROLE_SHARED_UP, {"layers.%d.mlp.shared_experts.up_proj", NULL}},
+    {ROLE_SHARED_DOWN, {"layers.%d.mlp.shared_experts.down_proj", NULL}},
+    {ROLE_COUNT, {NULL, NULL}},
+};
+
+const Arch ARCH_DEEPSEEK = {
+    .name = "deepseek",
+    .kind = "text",
+    .model_types = (const char *const[]){"deepseek_v2", "deepseek_v3", NULL},
+    .names = NAMES,
+    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
+    .head_dim = 64,
+    .adjust = adjust,
+    .layer = layer,
+};
