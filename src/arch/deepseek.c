@@ -74,6 +74,9 @@ static bool read_moe(const Decoder *d, bool v2, MoeSpec *m, Err *err) {
     if (m->n_experts % m->n_groups)
         return err_set(err, ERR_INPUT, "%u experts do not divide over %u groups", m->n_experts,
                        m->n_groups);
+    if (limited && m->k > m->k_groups * (m->n_experts / m->n_groups))
+        return err_set(err, ERR_INPUT, "num_experts_per_tok %u of %u groups with %u experts each",
+                       m->k, m->k_groups, m->n_experts / m->n_groups);
     m->scale = (float)scale;
     m->shared_width = n_shared * m->width;
     /* V2's own code has no renormalising, whatever norm_topk_prob says */

@@ -5,11 +5,9 @@
 
 #include "backend/host.h"
 
-enum { PICK_MAX = 16384, PICK_MAX_COLS = 4096 };
-
 typedef struct Best { /* the k best so far: a heap with the worst on top */
-    double score[PICK_MAX];
-    uint32_t slot[PICK_MAX];
+    double score[PICK_MAX_KEYS];
+    uint32_t slot[PICK_MAX_KEYS];
     uint32_t n, k;
 } Best;
 
@@ -72,7 +70,7 @@ void host_key_select(const HostExec *ex, const Op *op, int i_thread, int n_threa
     for (uint32_t r = (uint32_t)i_thread; r < out.rows; r += (uint32_t)n_threads) {
         const StepRow *row = &step_rows(ex->step)[r];
         best.n = 0;
-        best.k = p->k < PICK_MAX ? p->k : PICK_MAX;
+        best.k = p->k;
         for (uint32_t j = row->lo; j < row->hi; j++) {
             if (row->hi - row->lo <= best.k) { /* all of them: no need to score */
                 offer(&best, 0, j);

@@ -196,6 +196,7 @@ typedef struct OpDelta {
     uint32_t n_heads, n_k_heads, k_dim, v_dim;
     bool tiled; /* head h has key head h % n_k_heads, not h / (n_heads / n_k_heads) */
 } OpDelta;
+enum { PICK_MAX_KEYS = 16384, PICK_MAX_COLS = 4096 }; /* backends keep them on the stack */
 typedef struct OpKeySelect {
     uint32_t n_heads, head_dim, k;
     float scale;

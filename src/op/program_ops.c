@@ -140,6 +140,8 @@ Val prog_attn_picked(ProgBuilder *b, Val q, Val picks, PlaneId k, PlaneId v, Wei
         return prog_fail(b, OP_ATTN, "width", in.cols, p.n_heads * p.head_dim);
     if (p.n_kv_heads == 0 || p.n_heads % p.n_kv_heads)
         return prog_fail(b, OP_ATTN, "kv heads", p.n_kv_heads, p.n_heads);
+    if (p.head_dim > PICK_MAX_COLS || p.v_dim > PICK_MAX_COLS)
+        return prog_fail(b, OP_ATTN, "head width", p.head_dim, PICK_MAX_COLS);
     if (!attn_planes(b, k, v, &p)) return VAL_NONE;
     if (!prog_weight_fits(b, OP_ATTN, sinks, 1, p.n_heads)) return VAL_NONE;
     Op *op = prog_op_out(b, OP_ATTN, q, picks, in.space, p.n_heads * p.v_dim);

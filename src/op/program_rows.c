@@ -169,6 +169,8 @@ Val prog_key_select(ProgBuilder *b, Val q, Val weights, PlaneId keys, OpKeySelec
     const ProgPlane *kp = &PLANES(b)[keys];
     if (VALS(b)[q].cols != p.n_heads * p.head_dim || VALS(b)[weights].cols != p.n_heads)
         return prog_fail(b, OP_KEY_SELECT, "width", VALS(b)[q].cols, p.n_heads * p.head_dim);
+    if (p.k > PICK_MAX_KEYS || p.head_dim > PICK_MAX_COLS)
+        return prog_fail(b, OP_KEY_SELECT, "chosen keys", p.k, PICK_MAX_KEYS);
     if (kp->heads != 1 || kp->head_cols != p.head_dim || !p.k)
         return prog_fail(b, OP_KEY_SELECT, "key width", kp->head_cols, p.head_dim);
     Op *op = prog_op_out(b, OP_KEY_SELECT, q, weights, SPACE_T, p.k);

@@ -139,8 +139,8 @@ static void columns_are_read_in_pieces(void **state) {
     file_gptq(&f, 256, 128);
     uint64_t weight = f.m.part[QPART_WEIGHT].n_bytes;
     for (uint32_t n = 0; n < 256; n += 64) check_rows(&f, n, n + 16, &sc);
-    assert_int_equal(f.n_bytes, weight / 4 + f.m.part[QPART_SCALE].n_bytes +
-                                    f.m.part[QPART_ZERO].n_bytes);
+    assert_int_equal(f.n_bytes,
+                     weight / 4 + f.m.part[QPART_SCALE].n_bytes + f.m.part[QPART_ZERO].n_bytes);
     assert_int_equal(sc.n_bytes[QPART_WEIGHT], weight / 16);
     wsource_scratch_deinit(&sc);
     arena_deinit(&f.arena);

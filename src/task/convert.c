@@ -110,7 +110,11 @@ bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, C
     if (!refuse_parts(&p->ck->config, err)) return err_wrap(err, "%s", in);
     p->decoded = dtype_of_config(&p->ck->config);
     if (p->ck->kind == CKPT_GGUF) return true;
-    return (arch_build(p->ck, a, &p->arch, err) && list_items(p, err)) || err_wrap(err, "%s", in);
+    bool ok = arch_build(p->ck, a, &p->arch, err);
+    /* What a family's own code took is not all named so that it could be written back. */
+    if (ok && !p->arch.resolved && !p->arch.both_ways)
+        ok = err_set(err, ERR_UNSUPPORTED, "family %s cannot be converted", p->arch.arch->name);
+    return (ok && list_items(p, err)) || err_wrap(err, "%s", in);
 }
 
 void convertplan_close(ConvertPlan *p) {

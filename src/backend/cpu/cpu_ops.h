@@ -6,10 +6,9 @@
 #include "backend/host.h"
 
 #define CPU_OPS(isa)                                                                               \
-    HostOpFn op_linear_##isa, op_rms_norm_##isa, op_layer_norm_##isa,              \
-        op_rope_angles_##isa, op_rope_##isa, op_kv_write_##isa, op_attn_##isa, op_add_##isa,       \
-        op_mul_##isa, op_scale_##isa, op_act_##isa, op_glu_##isa, op_select_##isa,                 \
-        op_experts_##isa
+    HostOpFn op_linear_##isa, op_rms_norm_##isa, op_layer_norm_##isa, op_rope_angles_##isa,        \
+        op_rope_##isa, op_kv_write_##isa, op_attn_##isa, op_add_##isa, op_mul_##isa,               \
+        op_scale_##isa, op_act_##isa, op_glu_##isa, op_select_##isa, op_experts_##isa
 CPU_OPS(avx512);
 CPU_OPS(avx2);
 CPU_OPS(portable);

@@ -181,8 +181,7 @@ static RIG_UNUSED void rig_open(Rig *r, const RigOptions *o, const Program *p,
             fail_msg("%s", err.msg);
     PlanesAsk ask = {.k = o->kv, .v = o->kv, .n_states = p->n_states ? 8 : 0};
     for (uint32_t g = 0; g < p->n_groups; g++) ask.n_pages[g] = o->n_pages;
-    if (!r->be->api->planes_new(r->be, p, &ask, &r->planes, &err))
-        fail_msg("%s", err.msg);
+    if (!r->be->api->planes_new(r->be, p, &ask, &r->planes, &err)) fail_msg("%s", err.msg);
     const ExecLimits limits = {o->max_rows, o->max_rows, o->max_rows};
     if (!r->be->api->exec_new(r->be, p, r->weights, r->planes, &limits, &r->exec, &err))
         fail_msg("%s", err.msg);
