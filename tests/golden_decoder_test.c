@@ -35,11 +35,6 @@ static double tolerance_of(Str name, const Band *b) {
     return b->tolerance;
 }
 
-static const char *golden_dir(void) {
-    const char *dir = getenv("MLXCEL_GOLDEN_DIR");
-    return dir ? dir : "build/goldens";
-}
-
 static bool engine_for(const char *path, const Band *b, Model **m, Engine **e, Err *err) {
     ModelOptions mo = {.backend = b->backend, .be = {.n_threads = 2}};
     EngineOptions eo = engine_options();
@@ -92,15 +87,6 @@ static bool check(const char *path, const Band *b, Err *err) {
     return ok;
 }
 
-static bool known(const char *path) {
-    Err err = {0};
-    Checkpoint *ck;
-    if (!checkpoint_open(path, &ck, &err)) return false;
-    bool found = arch_find(ck) != NULL;
-    checkpoint_close(ck);
-    return found;
-}
-
 static void goldens_match(void **state) {
     (void)state;
     Arena a = {0};
@@ -112,7 +98,7 @@ static void goldens_match(void **state) {
     if (!os_list_dir(dir, &a, &names, &n, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%.*s", dir, (int)names[i].n, names[i].p);
-        if (!known(path)) continue;
+        if (!golden_known(path, NULL)) continue;
         for (size_t b = 0; b < sizeof BANDS / sizeof *BANDS; b++) {
             const char *only = getenv("MLXCEL_TEST_BACKEND");
             if (only && !str_eqc(str_c(only), BANDS[b].backend)) continue;

@@ -20,11 +20,6 @@
 
 enum { MAX_INPUTS = 16 };
 
-static const char *golden_dir(void) {
-    const char *dir = getenv("MLXCEL_GOLDEN_DIR");
-    return dir ? dir : "build/goldens";
-}
-
 typedef struct Golden {
     Arena a;
     const Json *json;
@@ -111,16 +106,6 @@ static bool check(const char *path, const char *backend, int threads, Err *err) 
     return ok;
 }
 
-static bool known(const char *path) {
-    Err err = {0};
-    Checkpoint *ck;
-    if (!checkpoint_open(path, &ck, &err)) return false;
-    const Arch *arch = arch_find(ck);
-    bool found = arch && strcmp(arch->kind, "embedding") == 0;
-    checkpoint_close(ck);
-    return found;
-}
-
 static void goldens_match(void **state) {
     (void)state;
     static const struct {
@@ -136,7 +121,8 @@ static void goldens_match(void **state) {
     if (!os_list_dir(dir, &a, &names, &n, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%.*s", dir, (int)names[i].n, names[i].p);
-        for (size_t k = 0; known(path) && k < sizeof RUNS / sizeof *RUNS; k++, n_run++) {
+        for (size_t k = 0; golden_known(path, "embedding") && k < sizeof RUNS / sizeof *RUNS;
+             k++, n_run++) {
             err = (Err){0};
             if (check(path, RUNS[k].backend, RUNS[k].threads, &err)) continue;
             n_bad++;

@@ -1,6 +1,7 @@
 #include "golden_run.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
@@ -91,4 +92,19 @@ double max_over_rms(const float *a, const float *b, size_t n) {
         sum += (double)b[i] * b[i];
     }
     return worst / sqrt(sum / (double)n);
+}
+
+const char *golden_dir(void) {
+    const char *dir = getenv("MLXCEL_GOLDEN_DIR");
+    return dir ? dir : "build/goldens";
+}
+
+bool golden_known(const char *path, const char *kind) {
+    Err err = {0};
+    Checkpoint *ck;
+    if (!checkpoint_open(path, &ck, &err)) return false;
+    const Arch *arch = arch_find(ck);
+    bool found = arch && (!kind || strcmp(arch->kind, kind) == 0);
+    checkpoint_close(ck);
+    return found;
 }

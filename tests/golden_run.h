@@ -18,4 +18,9 @@ const Json *json_of(const char *path, Arena *a, Err *err);
 /* max |a - b| / rms(b) over n values. */
 double max_over_rms(const float *a, const float *b, size_t n);
 
+/* $MLXCEL_GOLDEN_DIR, or where the Makefile unpacks the goldens. */
+const char *golden_dir(void);
+/* Whether the registry has the checkpoint's family; kind: "text", "embedding" or NULL: any. */
+bool golden_known(const char *path, const char *kind);
+
 #endif

@@ -23,10 +23,9 @@
 
 static char work[64];
 
-static const char *golden_dir(const char *kind) {
+static const char *golden_folder(const char *kind) {
     static char path[2048];
-    const char *dir = getenv("MLXCEL_GOLDEN_DIR");
-    snprintf(path, sizeof path, "%s/%s", dir ? dir : "build/goldens", kind);
+    snprintf(path, sizeof path, "%s/%s", golden_dir(), kind);
     return path;
 }
 
@@ -113,15 +112,6 @@ static void lossless(const char *dir, Str name, const ConvertOptions *o, Tally *
     arena_deinit(&a);
 }
 
-static bool is_known(const char *dir) {
-    Err err = {0};
-    Checkpoint *ck;
-    if (!checkpoint_open(dir, &ck, &err)) return false;
-    bool known = arch_find(ck) != NULL;
-    checkpoint_close(ck);
-    return known;
-}
-
 static Tally all_decoders(const ConvertOptions *o) {
     Arena a = {0};
     Err err = {0};
@@ -129,11 +119,11 @@ static Tally all_decoders(const ConvertOptions *o) {
     size_t n;
     Tally t = {0};
     char dir[2200];
-    const char *root = golden_dir("decoder");
+    const char *root = golden_folder("decoder");
     if (!os_list_dir(root, &a, &names, &n, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++) {
         snprintf(dir, sizeof dir, "%s/%.*s", root, (int)names[i].n, names[i].p);
-        if (is_known(dir)) lossless(dir, names[i], o, &t);
+        if (golden_known(dir, NULL)) lossless(dir, names[i], o, &t);
     }
     arena_deinit(&a);
     print_message("%zu the same, %zu refused, %zu bad\n", t.n_same, t.n_refused, t.n_bad);
@@ -233,7 +223,7 @@ static void every_form_is_near(void **state) {
         Npy want;
         char dir[2200], file[2400];
         size_t n;
-        snprintf(dir, sizeof dir, "%s", golden_dir(MODELS[k]));
+        snprintf(dir, sizeof dir, "%s", golden_folder(MODELS[k]));
         snprintf(file, sizeof file, "%s/golden.json", dir);
         const Json *golden = json_of(file, &a, &err);
         const uint32_t *ids = ids_of(json_at(json_get(golden, "tokens"), 0), &a, &n);
@@ -257,7 +247,7 @@ static void same_logits(const char *a, const char *b, double band) {
     Run x = {0}, y = {0};
     Err err = {0};
     char first[2200];
-    snprintf(first, sizeof first, "%s", a); /* golden_dir() has one place */
+    snprintf(first, sizeof first, "%s", a); /* golden_folder() has one place */
     if (!run_model(first, TOKENS, N_TOKENS, &x, &err) || !run_model(b, TOKENS, N_TOKENS, &y, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(x.n, y.n);
@@ -284,7 +274,7 @@ static void quantized_inputs_are_decoded(void **state) {
         Err err = {0};
         ConvertReport r;
         snprintf(name, sizeof name, "quantized/%s", INPUTS[i]);
-        snprintf(in, sizeof in, "%s", golden_dir(name));
+        snprintf(in, sizeof in, "%s", golden_folder(name));
         const ConvertOptions plain = {
             .kind = CONVERT_MLX, .plain = true, .dtype = DTYPE_F32, .force = true};
         if (!convert_checkpoint(in, out_path("plain"), &plain, &r, &err)) fail_msg("%s", err.msg);
@@ -303,7 +293,7 @@ static void ggufs_are_converted_again(void **state) {
     Err err = {0};
     ConvertReport r;
     char in[2200], first[256];
-    snprintf(in, sizeof in, "%s", golden_dir("decoder/llama"));
+    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
     snprintf(first, sizeof first, "%s", out_path("first.gguf"));
     ConvertOptions o = {.kind = CONVERT_GGUF, .gguf_type = "Q4_0"};
     if (!convert(in, first, &o, &err)) fail_msg("%s", err.msg);
@@ -328,12 +318,12 @@ static void k_quants_of_whole_blocks(void **state) {
     char in[2200], base[256];
     Err err = {0};
     Run r = {0};
-    snprintf(in, sizeof in, "%s", golden_dir("quantized/gguf_llama_split"));
+    snprintf(in, sizeof in, "%s", golden_folder("quantized/gguf_llama_split"));
     snprintf(base, sizeof base, "%s", out_path("base.gguf"));
     const ConvertOptions plain = {.kind = CONVERT_GGUF, .gguf_type = "F32"};
     if (!convert(in, base, &plain, &err)) fail_msg("%s", err.msg);
     same_logits(in, base, 1e-6);
-    snprintf(in, sizeof in, "%s/model.gguf", golden_dir("quantized/gguf_llama_mix_q2_k"));
+    snprintf(in, sizeof in, "%s/model.gguf", golden_folder("quantized/gguf_llama_mix_q2_k"));
     if (!convert(in, base, &plain, &err)) fail_msg("%s", err.msg);
     if (!run_model(base, TOKENS, N_TOKENS, &r, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < sizeof K_FORMS / sizeof *K_FORMS; i++)
@@ -347,7 +337,7 @@ static void shards_have_an_index(void **state) {
     (void)state;
     Err err = {0};
     char in[2200];
-    snprintf(in, sizeof in, "%s", golden_dir("decoder/llama"));
+    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
     ConvertOptions o = {.kind = CONVERT_MLX, .plain = true, .shard_bytes = 20000};
     const char *out = out_path("shards");
     if (!convert(in, out, &o, &err)) fail_msg("%s", err.msg);
@@ -382,7 +372,7 @@ static void expect_refusal(const ConvertOptions *o, ErrKind kind, const char *wo
     ConvertReport r;
     char in[2200];
     const char *out = out_path(o->kind == CONVERT_GGUF ? "new/refused.gguf" : "new/refused");
-    snprintf(in, sizeof in, "%s", golden_dir("decoder/llama"));
+    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
     assert_false(convert_checkpoint(in, out, o, &r, &err));
     if (err.kind != kind || !strstr(err.msg, word)) fail_msg("%s: wanted \"%s\"", err.msg, word);
     assert_false(os_exists(out));
@@ -430,7 +420,7 @@ static void what_is_there_is_kept(void **state) {
     Err err = {0};
     ConvertReport r;
     char in[2200];
-    snprintf(in, sizeof in, "%s", golden_dir("decoder/llama"));
+    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
     assert_int_equal(mkdir(out_path("full"), 0777), 0);
     const char *file = fx_path(out_path("full"), "mine.gguf");
     if (!os_write_file(file, STR("mine"), &err)) fail_msg("%s", err.msg);

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "cache/seqcache.h"
 #include "engine/model.h"
+#include "golden_run.h"
 
 enum { N_TOKENS = 110, MAX_GUESS = 7, N_PAGES = 12, N_STATES = 20 };
 
@@ -132,15 +133,6 @@ static void check(const char *path, const char *backend) {
     rig_close(&r);
 }
 
-static bool known(const char *path) {
-    Err err = {0};
-    Checkpoint *ck;
-    if (!checkpoint_open(path, &ck, &err)) return false;
-    bool found = arch_find(ck) != NULL;
-    checkpoint_close(ck);
-    return found;
-}
-
 static void rows_can_be_taken_back(void **state) {
     (void)state;
     Arena a = {0};
@@ -148,12 +140,11 @@ static void rows_can_be_taken_back(void **state) {
     Str *names;
     size_t n, n_run = 0;
     char dir[2048], path[4096];
-    const char *top = getenv("MLXCEL_GOLDEN_DIR");
-    snprintf(dir, sizeof dir, "%s/decoder", top ? top : "build/goldens");
+    snprintf(dir, sizeof dir, "%s/decoder", golden_dir());
     if (!os_list_dir(dir, &a, &names, &n, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%.*s", dir, (int)names[i].n, names[i].p);
-        if (!known(path)) continue;
+        if (!golden_known(path, NULL)) continue;
         check(path, "ref");
         check(path, "cpu");
         n_run++;

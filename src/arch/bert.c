@@ -64,11 +64,6 @@ static Val layer(const Bert *m, Val x, int i) {
     return prog_probe(d->b, x, "layers.%d.out", i);
 }
 
-static WeightId table(Decoder *d, Role role, uint32_t rows) {
-    return arch_take(d, WEIGHT_TABLE, -1, ".weight",
-                     &(TakePart){.role = role, .n = rows, .k = d->hidden}, 1);
-}
-
 static bool embeddings(const Bert *m, Val *out, ArchModel *model, Err *err) {
     Decoder *d = m->d;
     const bool roberta = str_starts(d->config->model_type, STR("xlm-roberta")) ||
@@ -80,12 +75,12 @@ static bool embeddings(const Bert *m, Val *out, ArchModel *model, Err *err) {
         return false;
     model->context = (uint64_t)((int64_t)d->max_positions - (pad + 1));
     model->n_types = (uint32_t)types;
-    Val x = prog_embed(d->b, table(d, ROLE_EMBED, d->vocab), 1),
-        pos = prog_embed_key(d->b, table(d, ROLE_POS_EMBED, d->max_positions), EMBED_POS0,
-                             (int32_t)pad + 1);
+    Val x = prog_embed(d->b, arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden), 1),
+        pos = prog_embed_key(d->b, arch_take_table(d, ROLE_POS_EMBED, d->max_positions, d->hidden),
+                             EMBED_POS0, (int32_t)pad + 1);
     x = prog_add(d->b, x, pos, 1);
     if (types) {
-        WeightId t = table(d, ROLE_TYPE_EMBED, (uint32_t)types);
+        WeightId t = arch_take_table(d, ROLE_TYPE_EMBED, (uint32_t)types, d->hidden);
         x = prog_add(d->b, x, prog_embed_key(d->b, t, EMBED_POS1, 0), 1);
     }
     *out = prog_probe(d->b, norm(m, x, ROLE_EMBED_NORM, -1), "embed");

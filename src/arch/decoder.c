@@ -62,14 +62,6 @@ uint32_t decoder_gguf_scalar(const Decoder *d) {
     return wide && d->n_layers == wide ? d->hidden / d->layer.n_heads : d->layer.head_dim;
 }
 
-static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t max, uint32_t *out,
-                     Err *err) {
-    int64_t v;
-    if (!config_int(c, key, dflt, 1, max, &v, err)) return false;
-    *out = (uint32_t)v;
-    return true;
-}
-
 /* Key heads of layer i (-1: the most of any): GGUF files may have a number for each layer, 0 where
  * it has no attention. */
 static bool kv_heads(const Decoder *d, int i, uint32_t dflt, uint32_t *out, Err *err) {
@@ -93,7 +85,7 @@ static bool kv_heads(const Decoder *d, int i, uint32_t dflt, uint32_t *out, Err 
 static bool attn_defaults(Decoder *d, Err *err) {
     const Config *c = d->config;
     LayerSpec *l = &d->layer;
-    if (!read_u32(c, "num_attention_heads", CONFIG_REQUIRED, MAX_HEADS, &l->n_heads, err))
+    if (!config_u32(c, "num_attention_heads", CONFIG_REQUIRED, 1, MAX_HEADS, &l->n_heads, err))
         return false;
     if (!kv_heads(d, -1, l->n_heads, &l->n_kv_heads, err)) return false;
     if (!l->n_kv_heads || l->n_heads % l->n_kv_heads)
@@ -104,7 +96,7 @@ static bool attn_defaults(Decoder *d, Err *err) {
         return err_set(err, ERR_INPUT,
                        "hidden_size %u does not divide over %u heads, and there is no head_dim",
                        d->hidden, l->n_heads);
-    if (!read_u32(c, "head_dim", head_dim ? head_dim : 1, MAX_HEAD_DIM, &l->head_dim, err))
+    if (!config_u32(c, "head_dim", head_dim ? head_dim : 1, 1, MAX_HEAD_DIM, &l->head_dim, err))
         return false;
     l->v_dim = l->head_dim;
     l->rope = true;
@@ -122,8 +114,8 @@ static bool layer_defaults(Decoder *d, Err *err) {
     size_t n_widths = 0;
     if (c->json && !config_ints(c, "intermediate_size", d->arena, &widths, &n_widths, err))
         return false;
-    if (n_widths < 2 && !read_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED,
-                                  MAX_WIDTH, &l->ffn_width, err))
+    if (n_widths < 2 && !config_u32(c, "intermediate_size", d->arch->no_dense ? 1 : CONFIG_REQUIRED,
+                                    1, MAX_WIDTH, &l->ffn_width, err))
         return false;
     if (!config_str(c, "hidden_act|hidden_activation", "silu", &act, err) ||
         !act_parse(act, &l->act, err))
@@ -136,14 +128,14 @@ static bool layer_defaults(Decoder *d, Err *err) {
 bool decoder_read(Decoder *d, Err *err) {
     const Config *c = d->config;
     double eps;
-    if (!read_u32(c, "hidden_size", CONFIG_REQUIRED, MAX_WIDTH, &d->hidden, err)) return false;
-    if (!read_u32(c, "num_hidden_layers", CONFIG_REQUIRED, MAX_LAYERS, &d->n_layers, err))
+    if (!config_u32(c, "hidden_size", CONFIG_REQUIRED, 1, MAX_WIDTH, &d->hidden, err)) return false;
+    if (!config_u32(c, "num_hidden_layers", CONFIG_REQUIRED, 1, MAX_LAYERS, &d->n_layers, err))
         return false;
     uint32_t rows = weights_rows(d->weights, ROLE_EMBED, -1);
-    if (!read_u32(c, "vocab_size", rows && d->config->gguf ? (int64_t)rows : CONFIG_REQUIRED,
-                  INT32_MAX, &d->vocab, err))
+    if (!config_u32(c, "vocab_size", rows && d->config->gguf ? (int64_t)rows : CONFIG_REQUIRED, 1,
+                    INT32_MAX, &d->vocab, err))
         return false;
-    if (!read_u32(c, "max_position_embeddings", 2048, INT32_MAX, &d->max_positions, err))
+    if (!config_u32(c, "max_position_embeddings", 2048, 1, INT32_MAX, &d->max_positions, err))
         return false;
     if (!config_float(c, "rms_norm_eps|layer_norm_eps|norm_eps|layer_norm_epsilon", 1e-6, 0, 1,
                       &eps, err))
@@ -285,15 +277,8 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
             arch_take_vector(d, ROLE_SELECT_BIAS, i, d->config->gguf ? ".bias" : "", m->n_experts);
     moe_experts(d, m, i, &p);
     if (!p.shared) return p;
-    const TakePart in[2] = {{.role = ROLE_SHARED_GATE, .n = m->shared_width, .k = d->hidden},
-                            {.role = ROLE_SHARED_UP, .n = m->shared_width, .k = d->hidden}};
-    p.shared_ffn = (FfnBlock){.width = m->shared_width,
-                              .gated = true,
-                              .act = l->act,
-                              .in_bias = W_NONE,
-                              .down_bias = W_NONE};
-    p.shared_ffn.in = arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 2);
-    p.shared_ffn.down = arch_take_matrix(d, ROLE_SHARED_DOWN, i, d->hidden, m->shared_width);
+    static const Role SHARED[3] = {ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN};
+    p.shared_ffn = arch_take_gated(d, i, SHARED, m->shared_width, l->act);
     if (m->shared_switch) p.shared_gate = arch_take_matrix(d, ROLE_SHARED_SWITCH, i, 1, d->hidden);
     return p;
 }
@@ -301,15 +286,15 @@ static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
 bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out, Err *err) {
     const Config *c = d->config;
     *out = (MoeSpec){.fn = ROUTE_SOFTMAX, .scale = 1};
-    if (!read_u32(c, "num_experts|num_local_experts", CONFIG_REQUIRED, ROUTE_MAX_EXPERTS,
-                  &out->n_experts, err))
+    if (!config_u32(c, "num_experts|num_local_experts", CONFIG_REQUIRED, 1, ROUTE_MAX_EXPERTS,
+                    &out->n_experts, err))
         return false;
-    if (!read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, ROUTE_MAX_K, &out->k, err))
+    if (!config_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, 1, ROUTE_MAX_K, &out->k, err))
         return false;
     if (out->k > out->n_experts)
         return err_set(err, ERR_INPUT, "num_experts_per_tok is %u of %u experts", out->k,
                        out->n_experts);
-    if (!read_u32(c, width_key, CONFIG_REQUIRED, MAX_WIDTH, &out->width, err)) return false;
+    if (!config_u32(c, width_key, CONFIG_REQUIRED, 1, MAX_WIDTH, &out->width, err)) return false;
     return config_bool(c, "norm_topk_prob", normalize, &out->normalize, err);
 }
 
@@ -436,8 +421,7 @@ bool decoder_finish(Decoder *d, ArchModel *out, Err *err) {
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     if (!decoder_read(d, err) || !rope_tensors(d, err)) return false;
     if (d->arch->adjust && !d->arch->adjust(d, err)) return false;
-    WeightId table = arch_take(d, WEIGHT_TABLE, -1, ".weight",
-                               &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId table = arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden);
     if (table == W_NONE) return weights_finish(d->weights, err);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
     LayerSpec *layers = arena_array(d->arena, LayerSpec, d->n_layers);

@@ -5,14 +5,6 @@
 
 #include "arch/arch.h"
 
-static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
-                     uint32_t *out, Err *err) {
-    int64_t v;
-    if (!config_int(c, key, dflt, min, max, &v, err)) return false;
-    *out = (uint32_t)v;
-    return true;
-}
-
 /* YaRN's second factor goes on the scores, once for queries and once for keys. */
 static double score_factor(const RopeSpec *r) {
     if (r->kind != ROPE_YARN || r->mscale_all_dim == 0 || r->factor <= 1) return 1;
@@ -24,11 +16,11 @@ static bool adjust(Decoder *d, Err *err) {
     const Config *c = d->config;
     LayerSpec *l = &d->layer;
     MlaSpec *s = &l->mla;
-    if (!read_u32(c, "qk_nope_head_dim", 128, 1, 1024, &s->nope_dim, err) ||
-        !read_u32(c, "qk_rope_head_dim", 64, 2, 1024, &s->rope_dim, err) ||
-        !read_u32(c, "v_head_dim", 128, 1, 1024, &s->v_dim, err) ||
-        !read_u32(c, "kv_lora_rank", 512, 1, 4096, &s->rank, err) ||
-        !read_u32(c, "q_lora_rank", 1536, 1, 1 << 16, &s->q_rank, err))
+    if (!config_u32(c, "qk_nope_head_dim", 128, 1, 1024, &s->nope_dim, err) ||
+        !config_u32(c, "qk_rope_head_dim", 64, 2, 1024, &s->rope_dim, err) ||
+        !config_u32(c, "v_head_dim", 128, 1, 1024, &s->v_dim, err) ||
+        !config_u32(c, "kv_lora_rank", 512, 1, 4096, &s->rank, err) ||
+        !config_u32(c, "q_lora_rank", 1536, 1, 1 << 16, &s->q_rank, err))
         return false;
     /* null and absent look the same: the tensors tell */
     if (weights_has(d->weights, ROLE_Q, 0, ".weight")) s->q_rank = 0;
@@ -60,16 +52,16 @@ static bool read_moe(const Decoder *d, bool v2, MoeSpec *m, Err *err) {
     if (!str_eqc(score, v2 ? "softmax" : "sigmoid"))
         return err_set(err, ERR_UNSUPPORTED, "scoring_func is \"" STR_F "\"; %s is accepted",
                        STR_A(score), v2 ? "softmax" : "sigmoid");
-    if (!read_u32(c, "n_routed_experts", CONFIG_REQUIRED, 1, ROUTE_MAX_EXPERTS, &m->n_experts,
-                  err) ||
-        !read_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, 1,
-                  m->n_experts < ROUTE_MAX_K ? m->n_experts : ROUTE_MAX_K, &m->k, err) ||
-        !read_u32(c, "moe_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20, &m->width, err) ||
-        !read_u32(c, "n_shared_experts", 0, 0, 64, &n_shared, err) ||
+    if (!config_u32(c, "n_routed_experts", CONFIG_REQUIRED, 1, ROUTE_MAX_EXPERTS, &m->n_experts,
+                    err) ||
+        !config_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, 1,
+                    m->n_experts < ROUTE_MAX_K ? m->n_experts : ROUTE_MAX_K, &m->k, err) ||
+        !config_u32(c, "moe_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20, &m->width, err) ||
+        !config_u32(c, "n_shared_experts", 0, 0, 64, &n_shared, err) ||
         !config_float(c, "routed_scaling_factor", v2 ? 1 : 2.5, 0, 1e6, &scale, err))
         return false;
-    if (limited && (!read_u32(c, "n_group", v2 ? 1 : 8, 1, m->n_experts, &m->n_groups, err) ||
-                    !read_u32(c, "topk_group", v2 ? 1 : 4, 1, m->n_groups, &m->k_groups, err)))
+    if (limited && (!config_u32(c, "n_group", v2 ? 1 : 8, 1, m->n_experts, &m->n_groups, err) ||
+                    !config_u32(c, "topk_group", v2 ? 1 : 4, 1, m->n_groups, &m->k_groups, err)))
         return false;
     if (m->n_experts % m->n_groups)
         return err_set(err, ERR_INPUT, "%u experts do not divide over %u groups", m->n_experts,

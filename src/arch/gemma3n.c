@@ -189,8 +189,7 @@ static Val gather(const Gemma3n *m, Val x) {
 static bool build(Decoder *d, ArchModel *out, Err *err) {
     Gemma3n m = {.g = {.d = d}};
     if (!read(&m, err)) return false;
-    WeightId table = arch_take(d, WEIGHT_TABLE, -1, ".weight",
-                               &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId table = arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
     if (!gemma_net_inputs(&m.g, x, err)) return false;
     for (int full = 0; full < GEMMA_KINDS; full++)

@@ -68,17 +68,10 @@ static bool read(Gemma4 *m, Err *err) {
 }
 
 static Val dense(const Gemma4 *m, Val x, int i) {
+    static const Role ROLES[3] = {ROLE_GATE, ROLE_UP, ROLE_DOWN};
     Decoder *d = m->g.d;
     uint32_t width = d->layer.ffn_width * (m->wide && gemma_net_reuses(&m->g, i) ? 2 : 1);
-    const TakePart in[2] = {{.role = ROLE_GATE, .n = width, .k = d->hidden},
-                            {.role = ROLE_UP, .n = width, .k = d->hidden}};
-    FfnBlock p = {.width = width,
-                  .gated = true,
-                  .act = d->layer.act,
-                  .in = arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 2),
-                  .in_bias = W_NONE,
-                  .down = arch_take_matrix(d, ROLE_DOWN, i, d->hidden, width),
-                  .down_bias = W_NONE};
+    const FfnBlock p = arch_take_gated(d, i, ROLES, width, d->layer.act);
     return block_ffn(d->b, &p, x, i);
 }
 
@@ -138,8 +131,7 @@ static Val layer(Gemma4 *m, const GemmaAttn *attn, Val x, int i) {
 static bool build(Decoder *d, ArchModel *out, Err *err) {
     Gemma4 m = {.g = {.d = d}};
     if (!read(&m, err)) return false;
-    WeightId table = arch_take(d, WEIGHT_TABLE, -1, ".weight",
-                               &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId table = arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
     if (!gemma_net_inputs(&m.g, x, err)) return false;
     for (uint32_t i = 0; i < d->n_layers; i++) {

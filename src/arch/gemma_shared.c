@@ -150,9 +150,7 @@ bool gemma_net_inputs(GemmaNet *g, Val embeds, Err *err) {
     if (!g->inputs_dim) return true;
     if (!config_int(d->config, "vocab_size_per_layer_input", d->vocab, 1, INT32_MAX, &rows, err))
         return false;
-    WeightId table =
-        arch_take(d, WEIGHT_TABLE, -1, ".weight",
-                  &(TakePart){.role = ROLE_INPUTS_EMBED, .n = (uint32_t)rows, .k = n}, 1);
+    WeightId table = arch_take_table(d, ROLE_INPUTS_EMBED, (uint32_t)rows, n);
     Val own = prog_embed_known(d->b, table, (float)sqrt((double)g->inputs_dim));
     Val x =
         prog_linear(d->b, embeds, arch_take_matrix(d, ROLE_INPUTS_PROJ, -1, n, d->hidden), W_NONE);

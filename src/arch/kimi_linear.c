@@ -6,14 +6,6 @@
 
 #include "arch/arch.h"
 
-static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
-                     uint32_t *out, Err *err) {
-    int64_t v;
-    if (!config_int(c, key, dflt, min, max, &v, err)) return false;
-    *out = (uint32_t)v;
-    return true;
-}
-
 /* *out: linear_attn_config, or the root itself. */
 static bool linear_section(const Config *c, Config *out, bool *has, Err *err) {
     Err nested = {0};
@@ -27,10 +19,10 @@ static bool read_delta(const Decoder *d, DeltaSpec *s, Err *err) {
     Config c;
     bool has;
     if (!linear_section(d->config, &c, &has, err)) return false;
-    if (!read_u32(&c, has ? "num_heads" : "linear_num_heads", 32, 1, 1024, &s->n_heads, err) ||
-        !read_u32(&c, has ? "head_dim" : "linear_head_dim", 128, 1, 1024, &s->k_dim, err) ||
-        !read_u32(&c, has ? "short_conv_kernel_size" : "linear_conv_kernel_dim", 4, 2, 64,
-                  &s->kernel, err))
+    if (!config_u32(&c, has ? "num_heads" : "linear_num_heads", 32, 1, 1024, &s->n_heads, err) ||
+        !config_u32(&c, has ? "head_dim" : "linear_head_dim", 128, 1, 1024, &s->k_dim, err) ||
+        !config_u32(&c, has ? "short_conv_kernel_size" : "linear_conv_kernel_dim", 4, 2, 64,
+                    &s->kernel, err))
         return false;
     s->n_k_heads = s->n_heads;
     s->v_dim = s->rank = s->k_dim;
@@ -47,11 +39,11 @@ static bool read_mla(Decoder *d, Err *err) {
     bool nope;
     if (!config_bool(c, "mla_use_nope", true, &nope, err)) return false;
     if (!nope) return err_set(err, ERR_UNSUPPORTED, "mla_use_nope is false; only true is accepted");
-    if (!read_u32(c, "qk_nope_head_dim", 128, 1, 1024, &s->nope_dim, err) ||
-        !read_u32(c, "qk_rope_head_dim", 64, 0, 1024, &s->rope_dim, err) ||
-        !read_u32(c, "v_head_dim", 128, 1, 1024, &s->v_dim, err) ||
-        !read_u32(c, "kv_lora_rank", 512, 1, 4096, &s->rank, err) ||
-        !read_u32(c, "q_lora_rank", 0, 0, 1 << 16, &s->q_rank, err))
+    if (!config_u32(c, "qk_nope_head_dim", 128, 1, 1024, &s->nope_dim, err) ||
+        !config_u32(c, "qk_rope_head_dim", 64, 0, 1024, &s->rope_dim, err) ||
+        !config_u32(c, "v_head_dim", 128, 1, 1024, &s->v_dim, err) ||
+        !config_u32(c, "kv_lora_rank", 512, 1, 4096, &s->rank, err) ||
+        !config_u32(c, "q_lora_rank", 0, 0, 1 << 16, &s->q_rank, err))
         return false;
     s->norm_eps = 1e-6f; /* whatever rms_norm_eps says */
     l->rope = false;
@@ -100,13 +92,14 @@ static bool read_moe(const Decoder *d, MoeSpec *m, Err *err) {
     double scale;
     uint32_t n_shared;
     *m = (MoeSpec){.select_bias = true, .group_top = 2};
-    if (!read_u32(c, "num_experts|num_local_experts", 256, 1, ROUTE_MAX_EXPERTS, &m->n_experts,
-                  err) ||
-        !read_u32(c, "num_experts_per_token|num_experts_per_tok", 8, 1, ROUTE_MAX_K, &m->k, err) ||
-        !read_u32(c, "moe_intermediate_size", 1024, 1, 1 << 20, &m->width, err) ||
-        !read_u32(c, "num_expert_group|n_group", 1, 1, 1024, &m->n_groups, err) ||
-        !read_u32(c, "topk_group", 1, 1, m->n_groups, &m->k_groups, err) ||
-        !read_u32(c, "num_shared_experts|n_shared_experts", 1, 0, 64, &n_shared, err))
+    if (!config_u32(c, "num_experts|num_local_experts", 256, 1, ROUTE_MAX_EXPERTS, &m->n_experts,
+                    err) ||
+        !config_u32(c, "num_experts_per_token|num_experts_per_tok", 8, 1, ROUTE_MAX_K, &m->k,
+                    err) ||
+        !config_u32(c, "moe_intermediate_size", 1024, 1, 1 << 20, &m->width, err) ||
+        !config_u32(c, "num_expert_group|n_group", 1, 1, 1024, &m->n_groups, err) ||
+        !config_u32(c, "topk_group", 1, 1, m->n_groups, &m->k_groups, err) ||
+        !config_u32(c, "num_shared_experts|n_shared_experts", 1, 0, 64, &n_shared, err))
         return false;
     if (!config_float(c, "routed_scaling_factor", 2.446, 0, 1e6, &scale, err) ||
         !config_bool(c, "moe_renormalize|norm_topk_prob", true, &m->normalize, err) ||

@@ -118,17 +118,8 @@ static Val attention(const Llama4 *m, Val x, int i, bool chunked) {
 }
 
 static Val dense(const Llama4 *m, Val x, int i, const Role roles[3], uint32_t width) {
-    Decoder *d = m->d;
-    const TakePart in[2] = {{.role = roles[0], .n = width, .k = d->hidden},
-                            {.role = roles[1], .n = width, .k = d->hidden}};
-    const FfnBlock p = {.width = width,
-                        .gated = true,
-                        .act = d->layer.act,
-                        .in = arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 2),
-                        .in_bias = W_NONE,
-                        .down = arch_take_matrix(d, roles[2], i, d->hidden, width),
-                        .down_bias = W_NONE};
-    return block_ffn(d->b, &p, x, i);
+    const FfnBlock p = arch_take_gated(m->d, i, roles, width, m->d->layer.act);
+    return block_ffn(m->d->b, &p, x, i);
 }
 
 static Val experts(const Llama4 *m, Val x, int i) {
@@ -173,8 +164,7 @@ static Val layer(const Llama4 *m, Val x, int i, bool chunked) {
 static bool build(Decoder *d, ArchModel *out, Err *err) {
     Llama4 m = {.d = d};
     if (!read(&m, err)) return false;
-    WeightId table = arch_take(d, WEIGHT_TABLE, -1, ".weight",
-                               &(TakePart){.role = ROLE_EMBED, .n = d->vocab, .k = d->hidden}, 1);
+    WeightId table = arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
     m.temperature = prog_pos_scale(d->b, m.warmth);
     for (uint32_t i = 0; i < d->n_layers; i++) {

@@ -14,22 +14,14 @@ static bool norms_have_one(const Decoder *d) {
     return false;
 }
 
-static bool read_u32(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
-                     uint32_t *out, Err *err) {
-    int64_t v;
-    if (!config_int(c, key, dflt, min, max, &v, err)) return false;
-    *out = (uint32_t)v;
-    return true;
-}
-
 bool qwen_delta(const Decoder *d, DeltaSpec *s, Err *err) {
     const Config *c = d->config;
     s->gate = ACT_SILU;
-    if (!read_u32(c, "linear_num_key_heads", 16, 1, 1024, &s->n_k_heads, err) ||
-        !read_u32(c, "linear_num_value_heads", 32, 1, 1024, &s->n_heads, err) ||
-        !read_u32(c, "linear_key_head_dim", 128, 1, 1024, &s->k_dim, err) ||
-        !read_u32(c, "linear_value_head_dim", 128, 1, 1024, &s->v_dim, err) ||
-        !read_u32(c, "linear_conv_kernel_dim", 4, 2, 64, &s->kernel, err))
+    if (!config_u32(c, "linear_num_key_heads", 16, 1, 1024, &s->n_k_heads, err) ||
+        !config_u32(c, "linear_num_value_heads", 32, 1, 1024, &s->n_heads, err) ||
+        !config_u32(c, "linear_key_head_dim", 128, 1, 1024, &s->k_dim, err) ||
+        !config_u32(c, "linear_value_head_dim", 128, 1, 1024, &s->v_dim, err) ||
+        !config_u32(c, "linear_conv_kernel_dim", 4, 2, 64, &s->kernel, err))
         return false;
     if (c->gguf) { /* it has the width of all values */
         int64_t inner;

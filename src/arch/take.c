@@ -42,3 +42,17 @@ WeightId arch_take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bi
     if (source < 0) return W_NONE;
     return prog_weight(d->b, WEIGHT_MATRIX, n, p->k, source, weights_get(d->weights, source)->name);
 }
+
+WeightId arch_take_table(Decoder *d, Role role, uint32_t n, uint32_t k) {
+    return arch_take(d, WEIGHT_TABLE, -1, ".weight", &(TakePart){.role = role, .n = n, .k = k}, 1);
+}
+
+FfnBlock arch_take_gated(Decoder *d, int layer, const Role roles[3], uint32_t width, Act act) {
+    const TakePart in[2] = {{.role = roles[0], .n = width, .k = d->hidden},
+                            {.role = roles[1], .n = width, .k = d->hidden}};
+    FfnBlock p = {
+        .width = width, .gated = true, .act = act, .in_bias = W_NONE, .down_bias = W_NONE};
+    p.in = arch_take(d, WEIGHT_MATRIX, layer, ".weight", in, 2);
+    p.down = arch_take_matrix(d, roles[2], layer, d->hidden, width);
+    return p;
+}

@@ -5,6 +5,7 @@
 #define MLXCEL_ARCH_TAKE_H
 
 #include "arch/arch.h"
+#include "block/ffn.h"
 
 /* The parts stacked along n (vectors: one behind the other). */
 WeightId arch_take(Decoder *d, WeightKind kind, int layer, const char *suffix,
@@ -17,5 +18,10 @@ const uint32_t *arch_every(Decoder *d, uint32_t n, uint32_t run, uint32_t first,
 const uint32_t *arch_repeat(Decoder *d, uint32_t n, uint32_t times);
 /* The experts' matrices, and in *bias (if not NULL) their biases. */
 WeightId arch_take_experts(Decoder *d, int i, const TakeExperts *p, WeightId *bias);
+
+/* A table of n rows, of no layer. */
+WeightId arch_take_table(Decoder *d, Role role, uint32_t n, uint32_t k);
+/* A gated feed-forward without biases: the roles of gate, up and down. */
+FfnBlock arch_take_gated(Decoder *d, int layer, const Role roles[3], uint32_t width, Act act);
 
 #endif

@@ -145,6 +145,14 @@ bool config_int(const Config *c, const char *key, int64_t dflt, int64_t min, int
     return wrong(c, &v, wanted, err);
 }
 
+bool config_u32(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
+                uint32_t *out, Err *err) {
+    int64_t v = 0;
+    if (!config_int(c, key, dflt, min, max, &v, err)) return false;
+    *out = (uint32_t)v;
+    return true;
+}
+
 bool config_float(const Config *c, const char *key, double dflt, double min, double max,
                   double *out, Err *err) {
     ConfigValue v;

@@ -34,6 +34,9 @@ typedef struct Config {
 bool config_has(const Config *c, const char *key);
 bool config_int(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
                 int64_t *out, Err *err) MUST_CHECK;
+/* The same into 32 bits; max is at most UINT32_MAX, and min not below 0. */
+bool config_u32(const Config *c, const char *key, int64_t dflt, int64_t min, int64_t max,
+                uint32_t *out, Err *err) MUST_CHECK;
 /* Finite doubles only; min and max inclusive. */
 bool config_float(const Config *c, const char *key, double dflt, double min, double max,
                   double *out, Err *err) MUST_CHECK;
