@@ -106,6 +106,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
 } LayerSpec;
 
 typedef struct Arch Arch;
+typedef struct ArchMedia ArchMedia; /* media.h */
 typedef struct ArchModel ArchModel;
 
 typedef struct Decoder { /* what all layers of a decoder share, and where it is being recorded */
@@ -122,6 +123,10 @@ typedef struct Decoder { /* what all layers of a decoder share, and where it is 
     float embed_scale, logit_scale;
     bool tied;       /* no head of its own: the embedding table is the head */
     LayerSpec layer; /* the defaults that every layer starts from */
+    /* Rows of media take the place of tokens (input "image_embeds"); to those behind each of the
+     * first n_deepstack layers more is added (inputs "deepstack_embeds.N"). */
+    bool media;
+    uint32_t n_deepstack;
 } Decoder;
 
 struct Arch {
@@ -157,9 +162,18 @@ struct Arch {
     bool (*build)(Decoder *d, ArchModel *out, Err *err);
 };
 
+enum { ARCH_MAX_PROGRAMS = 3, ARCH_MAX_PLACEHOLDERS = 4 };
+
 struct ArchModel {
     const Arch *arch;
     const Program *text;
+    /* media.h; NULL: text only. cross: of encoder-decoder models */
+    const ArchMedia *media;
+    const Program *tower, *cross;
+    const void *media_spec;                       /* the wrapper family's own */
+    uint32_t placeholders[ARCH_MAX_PLACEHOLDERS]; /* tokens that stand for a row of media */
+    uint32_t n_placeholders;
+    uint32_t max_span; /* rows of media that see each other at most; 0: they see back only */
     const WeightTable *weights;
     uint32_t hidden, n_layers, vocab;
     /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */
@@ -178,6 +192,8 @@ struct ArchModel {
 };
 
 bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_CHECK;
+/* The programs there are, text first; a weight's source number means the same in all. */
+uint32_t arch_programs(const ArchModel *m, const Program *out[ARCH_MAX_PROGRAMS]);
 const Arch *const *arch_list(size_t *n);
 const Arch *arch_find(const Checkpoint *ck); /* NULL if the registry has no such family */
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "cache/seqcache.h"
-#include "engine/model.h"
+#include "engine/job_media.h"
 #include "sample/chain.h"
 #include "sample/logprobs.h"
 #include "stream/sink.h"
@@ -23,6 +23,7 @@ typedef struct JobParams {
     size_t n_stop;
     bool ignore_eos; /* an end token is an ordinary token: neither a stop nor banned */
     bool no_cache;   /* neither adopt nor store a prefix */
+    Media *media;    /* made for these tokens; outlives the job; NULL: none */
     LoopRule loop;
     uint32_t choice; /* of several answers to one request */
     uint64_t request;
