@@ -9,7 +9,7 @@ typedef struct KindName {
 static const KindName KINDS[] = {
     {"default", ROPE_PLAIN},   {"none", ROPE_PLAIN}, {"linear", ROPE_LINEAR},
     {"dynamic", ROPE_DYNAMIC}, {"yarn", ROPE_YARN},  {"llama3", ROPE_LLAMA3},
-    {"longrope", ROPE_LONG},   {"su", ROPE_LONG},
+    {"longrope", ROPE_LONG},   {"su", ROPE_LONG},    {"mrope", ROPE_PLAIN},
 };
 
 static bool kind_parse(Str name, RopeKind *out, Err *err) {
@@ -20,7 +20,7 @@ static bool kind_parse(Str name, RopeKind *out, Err *err) {
     }
     return err_set(err, ERR_UNSUPPORTED,
                    "rope_scaling type \"" STR_F
-                   "\"; default, linear, dynamic, yarn, llama3 and longrope are accepted",
+                   "\"; default, linear, dynamic, yarn, llama3, longrope and mrope are accepted",
                    STR_A(name));
 }
 
@@ -50,6 +50,33 @@ static bool read_long(const Config *s, Arena *a, RopeSpec *out, Err *err) {
     return true;
 }
 
+/* M-RoPE (Wang et al. 2024, Qwen2-VL section 2.1): which pairs follow which coordinate. It goes with
+ * every kind of frequencies; "mrope" is the old name of plain ones with sections. Interleaved
+ * sections take what they find, so their sum may be another than the pairs there are; GGUF has no
+ * key that says interleaved: the family sets it. s: the section, or a GGUF's root. */
+static bool read_sections(const Config *s, Arena *a, RopeSpec *out, Err *err) {
+    const int64_t *list;
+    uint64_t sum = 0;
+    size_t n;
+    if (!config_ints(s, "mrope_section", a, &list, &n, err) ||
+        !config_bool(s, "mrope_interleaved", false, &out->sections_interleaved, err))
+        return false;
+    if (!n) return true;
+    if (n != 3 && n != 4)
+        return err_set(err, ERR_INPUT, "mrope_section has %zu numbers, 3 or 4 are needed", n);
+    for (size_t i = 0; i < n; i++) {
+        if (list[i] < 0 || list[i] > ROPE_MAX_PAIRS)
+            return err_set(err, ERR_INPUT,
+                           "mrope_section[%zu] is %lld, an integer from 0 to %d is needed", i,
+                           (long long)list[i], ROPE_MAX_PAIRS);
+        out->sections[i] = (uint32_t)list[i];
+        sum += out->sections[i];
+    }
+    if (sum == out->rot_dim / 2 || out->sections_interleaved || (s->gguf && !sum)) return true;
+    return err_set(err, ERR_INPUT, "mrope_section adds up to %llu pairs of columns, rope turns %u",
+                   (unsigned long long)sum, out->rot_dim / 2);
+}
+
 /* c: the config; s: its rope_scaling or rope_parameters section. */
 static bool read_scaling(const Config *c, const Config *s, Arena *a, RopeSpec *out, Err *err) {
     Str kind;
@@ -57,6 +84,8 @@ static bool read_scaling(const Config *c, const Config *s, Arena *a, RopeSpec *o
     if (!config_str(s, "rope_type|type", "default", &kind, err) ||
         !kind_parse(kind, &out->kind, err))
         return false;
+    if (str_eqc(kind, "mrope") && !config_has(s, "mrope_section"))
+        return err_set(err, ERR_INPUT, "rope_scaling of type \"mrope\" has no mrope_section");
     NUM("rope_theta", out->theta, 1e-3, 1e30, theta);
     if (out->kind == ROPE_PLAIN) return true;
     if (!config_int(c, "max_position_embeddings", 2048, 1, UINT32_MAX, &positions, err))
@@ -115,5 +144,6 @@ bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double defau
         return err_set(err, ERR_INPUT, "rope turns %lld of %u columns per head", (long long)rot,
                        head_dim);
     out->rot_dim = out->freq_dim = (uint32_t)rot;
-    return !has || read_scaling(c, &section, a, out, err);
+    if (has && !read_scaling(c, &section, a, out, err)) return false;
+    return !(has || c->gguf) || read_sections(c->gguf ? c : &section, a, out, err);
 }
