@@ -83,6 +83,10 @@ typedef struct mlxcel_model_options {
     const char *isa;     /* an upper bound: "auto", "avx512", "avx2", "portable" */
     /* Jinja text or a built-in's name ("chatml"), used instead of the checkpoint's own; NULL */
     const char *chat_template;
+    /* While weights are loaded, from the thread that loads: bytes packed so far, of how many; the
+     * last call has done == total. false: stop (MLXCEL_CANCELLED). NULL: nobody asks */
+    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *progress_ctx;
 } mlxcel_model_options;
 
 MLXCEL_API mlxcel_model_options mlxcel_model_options_default(void);

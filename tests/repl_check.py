@@ -72,6 +72,8 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 check(os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0, "%s: wait status %d" % (what, status))
+                while self.read(0):
+                    pass
                 os.close(self.fd)
                 return
         os.kill(self.pid, signal.SIGKILL)
@@ -166,11 +168,29 @@ def test_interrupts(model, folder):
     t.leave("a second Ctrl-C")
 
 
+def screen(model, *args, **env):
+    """What a command that ends by itself leaves on a terminal."""
+    t = Terminal("generate", "-m", model, "-t", "1", "-p", "x", "-n", "2", "--logit-bias", "66+100", *args, TERM="xterm", **env)
+    t.leave("a command on a terminal")
+    return t.seen
+
+
+def test_progress(model):
+    bar, wiped = b"[#", b"\r\x1b[K"
+    seen = screen(model, MLXCEL_PROGRESS_DELAY="0")
+    check(bar in seen and b"loading" in seen, "loading shows a bar: %r" % seen)
+    check(seen.rfind(b"loading") < seen.rfind(wiped) < seen.rfind(b"BB"), "the bar is gone before the answer: %r" % seen)
+    check(bar not in screen(model, MLXCEL_PROGRESS_DELAY="1000"), "what is done sooner shows no bar")
+    check(bar not in screen(model, MLXCEL_PROGRESS_DELAY="0", MLXCEL_NO_PROGRESS="1"), "MLXCEL_NO_PROGRESS")
+    check(bar not in screen(model, "--json", MLXCEL_PROGRESS_DELAY="0"), "no bar beside JSON")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         model = cli_model.make(os.path.join(folder, "tiny"))
         test_talk(model, folder)
         test_interrupts(model, folder)
+        test_progress(model)
     print("%d failures" % len(failures) if failures else "[  PASSED  ] the conversation")
     sys.exit(bool(failures))
 

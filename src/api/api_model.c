@@ -29,7 +29,10 @@ bool mlxcel_model_open(const char *path, const mlxcel_model_options *options, ml
                        mlxcel_error *error) {
     Err err = {0};
     const mlxcel_model_options o = model_options(options);
-    const ModelOptions mo = {.backend = o.backend, .be = {.n_threads = o.threads, .isa = o.isa}};
+    const ModelOptions mo = {.backend = o.backend,
+                             .be = {.n_threads = o.threads, .isa = o.isa},
+                             .progress = o.progress,
+                             .progress_ctx = o.progress_ctx};
     Arena a = {0};
     Str at;
     mlxcel_model *model = mem_calloc(1, sizeof *model);

@@ -8,11 +8,13 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static LogLevel level = LOG_WARN;
 static bool holding;
+static void (*before_line)(void);
 static Buf held = {.max = 64 << 10}; /* warnings waiting for the command's outcome */
 
 void log_set_level(LogLevel l) { level = l; }
 LogLevel log_level(void) { return level; }
 
+void log_before_line(void (*fn)(void)) { before_line = fn; }
 void log_hold(bool hold) { holding = hold; }
 
 PRINTF_LIKE(2, 0) static void line_out(LogLevel l, const char *fmt, va_list ap) {
@@ -23,6 +25,7 @@ PRINTF_LIKE(2, 0) static void line_out(LogLevel l, const char *fmt, va_list ap) 
     if (holding && l == LOG_WARN && level < LOG_NOTE) {
         buf_putf(&held, "mlxcel: %s%s\n", kind, text);
     } else {
+        if (before_line) before_line();
         fprintf(stderr, "mlxcel: %s%s\n", kind, text);
     }
     pthread_mutex_unlock(&mutex);
@@ -43,6 +46,7 @@ void log_debug(const char *fmt, ...) { LOG_AT(LOG_DEBUG); }
 
 void log_flush(void) {
     pthread_mutex_lock(&mutex);
+    if (held.n && before_line) before_line();
     if (held.n) fwrite(held.p, 1, held.n, stderr);
     buf_deinit(&held);
     pthread_mutex_unlock(&mutex);

@@ -15,6 +15,8 @@ void log_hold(bool hold); /* while held, warnings wait for log_flush or log_disc
 void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_note(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/* Called before a line is written: who keeps a line of progress on the terminal wipes it. */
+void log_before_line(void (*fn)(void));
 void log_flush(void);
 void log_discard(void);
 

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/out.h"
+#include "cli/progress.h"
 #include "cli/term.h"
 
 enum { MAX_LIST = 64, MAX_ROWS = 4096, PAGE = 64, DEFAULT_CHUNK = 512 };
@@ -158,6 +159,8 @@ static int run_threads(Bench *b, const char *path, uint32_t threads) {
     mlxcel_machine *m = NULL;
     mo.threads = (int)threads;
     mo.isa = args_text(b->args, "isa");
+    if (!args_flag(b->args, "json")) mo.progress = progress_of_loading;
+    progress_begin(progress_delay());
     if (args_text(b->args, "backend")) mo.backend = args_text(b->args, "backend");
     o.prefill_chunk = b->report.chunk;
     o.cache_type_k = b->report.type_k;

@@ -2,6 +2,7 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/fetch_model.h"
+#include "cli/progress.h"
 #include "cli/term.h"
 
 enum { MAX_GLOBS = 64 };
@@ -19,9 +20,9 @@ static bool take_globs(const Args *a, const char *flag, const char **out, size_t
 static void say_plan(const mlxcel_download *d) {
     Buf b = {0};
     buf_putf(&b, "%s: %zu files, ", mlxcel_download_repo(d), mlxcel_download_n_files(d));
-    fetch_put_bytes(&b, mlxcel_download_total_bytes(d));
+    progress_put_bytes(&b, mlxcel_download_total_bytes(d));
     buf_put(&b, STR(", of that "));
-    fetch_put_bytes(&b, mlxcel_download_missing_bytes(d));
+    progress_put_bytes(&b, mlxcel_download_missing_bytes(d));
     buf_put(&b, STR(" to fetch"));
     cli_note("%s", buf_cstr(&b));
     buf_deinit(&b);

@@ -4,7 +4,8 @@
 #include <time.h>
 
 #include "cli/commands.h"
-#include "cli/fetch_model.h"
+#include "cli/out.h"
+#include "cli/progress.h"
 #include "json/json_writer.h"
 
 static int64_t number(const Json *j, const char *key) {
@@ -39,7 +40,7 @@ static void put_row(Buf *b, const Json *m, bool paths) {
     time_t when = (time_t)number(m, "modified");
     struct tm tm;
     if (localtime_r(&when, &tm)) strftime(day, sizeof day, "%Y-%m-%d", &tm);
-    fetch_put_bytes(&size, (uint64_t)number(m, "size_bytes"));
+    progress_put_bytes(&size, (uint64_t)number(m, "size_bytes"));
     buf_putf(b, "%-48.*s %10s  %s  " STR_F, STR_A(text(m, "repo_id")), buf_cstr(&size), day,
              STR_A(text(m, "store")));
     if (!text(m, "path").n) buf_put(b, STR(" (incomplete)"));

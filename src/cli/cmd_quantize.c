@@ -1,27 +1,15 @@
 /* quantize: a model in another form: MLX's layout, quantized or not, or a GGUF. */
-#include <stdio.h>
-
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/out.h"
+#include "cli/progress.h"
 #include "cli/term.h"
 #include "json/json_writer.h"
 
-typedef struct Show { /* progress on a terminal */
-    bool on;
-    int percent;
-} Show;
-
 static bool show(void *ctx, const char *tensor, uint64_t done, uint64_t total) {
-    Show *s = ctx;
-    int percent = total ? (int)((double)done * 100 / (double)total) : 100;
+    (void)ctx;
     if (interrupted()) return false;
-    if (!s->on || (percent == s->percent && *tensor)) return true;
-    s->percent = percent;
-    if (*tensor)
-        fprintf(stderr, "\r\033[K%3d%% %.60s", percent, tensor);
-    else
-        fprintf(stderr, "\r\033[K");
+    progress_show(done, total, tensor);
     return true;
 }
 
@@ -100,11 +88,11 @@ int cmd_quantize(const Args *a) {
     o.dequantize = args_flag(a, "dequantize");
     o.force = args_flag(a, "force");
     o.threads = (int)args_int(a, "threads", 0);
-    Show s = {.on = term_stderr(), .percent = -1};
+    progress_begin(progress_delay());
     interrupt_hold(true);
-    bool ok = mlxcel_quantize(in, out, &o, show, &s, &r, &why);
+    bool ok = mlxcel_quantize(in, out, &o, show, NULL, &r, &why);
     interrupt_hold(false);
-    if (s.on && !ok) fprintf(stderr, "\r\033[K");
+    progress_hide();
     if (!ok) return interrupted() ? CLI_INTERRUPTED : cli_fail(&why);
     if (args_flag(a, "json"))
         print_json(out, &r);

@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/fetch_model.h"
+#include "cli/out.h"
+#include "cli/progress.h"
 #include "cli/term.h"
 
 /* The model's name must be typed, or yes. */
@@ -31,7 +32,7 @@ int cmd_rm(const Args *a) {
     if (!yes && !dry && !term_stdin())
         return cli_usage("rm %s: nobody can be asked here; --yes deletes without asking", name);
     buf_putf(&b, "%s: %zu files, ", name, n);
-    fetch_put_bytes(&b, bytes);
+    progress_put_bytes(&b, bytes);
     if (!yes) cli_note("%s", buf_cstr(&b));
     if (!yes && !dry && !confirmed(name)) {
         cli_note("nothing was deleted");

@@ -12,8 +12,6 @@ int fetch_run(mlxcel_download *d);
 int fetch_missing(const Args *a, const char *name);
 /* Options of the plan that show nothing but hear Ctrl-C. */
 mlxcel_download_options fetch_options(const Args *a);
-/* "1.23 GB" */
-void fetch_put_bytes(Buf *b, uint64_t n);
 /* The model that run means when none is named. */
 const char *fetch_default_model(void);
 

@@ -4,6 +4,7 @@
 
 #include "cli/fetch_model.h"
 #include "cli/out.h"
+#include "cli/progress.h"
 
 #define GROUP(title, list)                                                                         \
     { title, list, sizeof list / sizeof *list }
@@ -176,6 +177,8 @@ mlxcel_model_options flags_model_options(const Args *a) {
     if (args_text(a, "backend")) o.backend = args_text(a, "backend");
     o.isa = args_text(a, "isa");
     o.threads = (int)args_int(a, "threads", 0);
+    if (!args_flag(a, "json")) o.progress = progress_of_loading;
+    progress_begin(progress_delay());
     return o;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "cli/progress.h"
 #include "json/json_writer.h"
 
 enum { OUT_BYTES = 1 << 16 };
@@ -18,6 +19,7 @@ static size_t n_pending;
 static int failure; /* errno of the first failed write */
 
 static void write_all(const char *p, size_t n) {
+    progress_hide();
     while (n && !failure) {
         ssize_t done = write(STDOUT_FILENO, p, n);
         if (done < 0 && errno != EINTR) failure = errno;
@@ -57,6 +59,7 @@ static int fail_line(const char *message, int status) {
     Buf line = {0};
     mlxcel_log_release(false);
     n_pending = 0; /* no partial result */
+    progress_hide();
     for (const char *p = message; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F)
             buf_putf(&line, "\\x%02x", (unsigned)*p);
@@ -85,6 +88,7 @@ void cli_note(const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    progress_hide();
     fprintf(stderr, "%s\n", text);
 }
 

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "cli/out.h"
+#include "cli/progress.h"
 
 static _Atomic(mlxcel_request *) watched;
 static volatile sig_atomic_t n_interrupts, holding;
@@ -18,7 +20,10 @@ static void on_interrupt(int sig) {
         n_interrupts++;
         return;
     }
-    if (n_interrupts++ > 0 || !r) _exit(CLI_INTERRUPTED);
+    if (n_interrupts++ > 0 || !r) {
+        progress_abandon();
+        _exit(CLI_INTERRUPTED);
+    }
     mlxcel_request_cancel(r);
 }
 
@@ -27,6 +32,7 @@ void term_init(void) {
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL); /* a file above its limit is a failed write */
     sigaction(SIGINT, &stop, NULL);
+    log_before_line(progress_hide);
     const char *set = setlocale(LC_CTYPE, "");
     /* Line editing of Hangul and wide characters needs to know that bytes are UTF-8, whatever the
      * environment says. */

@@ -49,6 +49,16 @@ bool model_is_eog(const Model *m, uint32_t token) {
     return m->n_eog && bsearch(&token, m->eog, m->n_eog, sizeof *m->eog, by_value) != NULL;
 }
 
+static uint64_t packed_bytes(const Model *m, uint32_t source) {
+    const ArchWeight *w = weights_get(m->arch.weights, (int32_t)source);
+    return m->be->api->weight_bytes(m->be, w->kind, w->parts, w->n_parts);
+}
+
+static bool weights_of(Model *m, const Program *p, BackWeight ***out) {
+    if (p) *out = arena_array(&m->arena, BackWeight *, p->n_weights + 1);
+    return !p || *out;
+}
+
 static bool open_parts(Model *m, const char *path, const ModelOptions *opt, Err *err) {
     if (!checkpoint_open(path, &m->ck, err)) return false;
     if (!arch_build(m->ck, &m->arena, &m->arch, err)) return err_wrap(err, "%s", path);
@@ -58,13 +68,13 @@ static bool open_parts(Model *m, const char *path, const ModelOptions *opt, Err 
         *err = m->tok_err;
         return false;
     }
-    const Program *p = m->arch.text;
-    for (uint32_t i = 0; i < weights_count(m->arch.weights); i++) {
-        const ArchWeight *w = weights_get(m->arch.weights, (int32_t)i);
-        m->weight_bytes += m->be->api->weight_bytes(m->be, w->kind, w->parts, w->n_parts);
-    }
-    m->weights = arena_array(&m->arena, BackWeight *, p->n_weights);
-    if (!m->weights) return err_nomem(err, "weights");
+    for (uint32_t i = 0; i < weights_count(m->arch.weights); i++)
+        m->weight_bytes += packed_bytes(m, i);
+    m->packed = arena_array(&m->arena, BackWeight *, weights_count(m->arch.weights) + 1);
+    if (!m->packed || !weights_of(m, m->arch.text, &m->weights) ||
+        !weights_of(m, m->arch.tower, &m->tower_weights) ||
+        !weights_of(m, m->arch.cross, &m->cross_weights))
+        return err_nomem(err, "weights");
     return eog_collect(m, err);
 }
 
@@ -87,58 +97,49 @@ bool model_open(const char *path, const ModelOptions *opt, Model **out, Err *err
 }
 
 /* The first rows of the weight after this one, so that the disk does not rest in between. */
-static void read_ahead(const Model *m, const Program *p, uint32_t i) {
+static void read_ahead(const Model *m, uint32_t i) {
     enum { ROWS_AHEAD = 512 };
-    if (i + 1 >= p->n_weights) return;
-    const ArchWeight *w = weights_get(m->arch.weights, p->weights[i + 1].source);
+    if (i + 1 >= weights_count(m->arch.weights)) return;
+    const ArchWeight *w = weights_get(m->arch.weights, (int32_t)i + 1);
     wsource_will_need(&w->parts[0], 0, ROWS_AHEAD);
 }
 
 static bool weight_load(Model *m, uint32_t i, bool keep_cached, Err *err) {
-    const Program *p = m->arch.text;
-    const ArchWeight *w = weights_get(m->arch.weights, p->weights[i].source);
-    read_ahead(m, p, i);
-    if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->weights[i], err))
+    const ArchWeight *w = weights_get(m->arch.weights, (int32_t)i);
+    read_ahead(m, i);
+    if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->packed[i], err))
         return false;
     for (int part = 0; !keep_cached && part < w->n_parts; part++)
         wsource_done_with(&w->parts[part]);
     return true;
 }
 
-static uint64_t packed_bytes(const Model *m, uint32_t i) {
-    const ArchWeight *w = weights_get(m->arch.weights, m->arch.text->weights[i].source);
-    return m->be->api->weight_bytes(m->be, w->kind, w->parts, w->n_parts);
+static void weights_give(const Model *m, const Program *p, BackWeight **out) {
+    for (uint32_t i = 0; p && i < p->n_weights; i++) out[i] = m->packed[p->weights[i].source];
 }
 
 bool model_load(Model *m, Err *err) {
-    const Program *p = m->arch.text;
-    if (p->n_weights == 0 || m->weights[p->n_weights - 1]) return true;
+    uint32_t n = weights_count(m->arch.weights);
+    if (n == 0 || m->packed[n - 1]) return true;
     uint64_t t0 = os_now_ns(), done = 0;
     /* The file stays in the page cache for the next start, where both find room twice over. */
     bool keep_cached = m->weight_bytes < os_memory_available_bytes() / 4;
-    for (uint32_t i = 0; i < p->n_weights; i++) {
-        /* One source is packed once, whether it is looked up, multiplied, or both. */
-        for (uint32_t j = 0; j < i && !m->weights[i]; j++)
-            if (p->weights[j].source == p->weights[i].source) m->weights[i] = m->weights[j];
-        if (m->weights[i]) continue;
-        if (!weight_load(m, i, keep_cached, err)) return false;
+    for (uint32_t i = 0; i < n; i++) { /* from where an earlier call was stopped */
+        if (!m->packed[i] && !weight_load(m, i, keep_cached, err)) return false;
         done += packed_bytes(m, i);
         if (m->opt.progress && !m->opt.progress(m->opt.progress_ctx, done, m->weight_bytes))
             return err_set(err, ERR_CANCELLED, "loading was stopped");
     }
+    weights_give(m, m->arch.text, m->weights);
+    weights_give(m, m->arch.tower, m->tower_weights);
+    weights_give(m, m->arch.cross, m->cross_weights);
     m->load_ms = (double)(os_now_ns() - t0) * 1e-6;
     return true;
 }
 
 static void weights_free(Model *m) {
-    const Program *p = m->arch.text;
-    for (uint32_t i = 0; m->weights && i < p->n_weights; i++) {
-        bool first = m->weights[i] != NULL;
-        for (uint32_t j = 0; j < i && first; j++) first = m->weights[j] != m->weights[i];
-        /* Later uses of one weight are found by comparing, so nothing is cleared before the loop is
-         * through. */
-        if (first) m->be->api->weight_free(m->be, m->weights[i]);
-    }
+    for (uint32_t i = 0; m->packed && i < weights_count(m->arch.weights); i++)
+        if (m->packed[i]) m->be->api->weight_free(m->be, m->packed[i]);
 }
 
 void model_close(Model *m) {

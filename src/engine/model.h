@@ -19,7 +19,8 @@
 typedef struct ModelOptions { /* zero-initialised: defaults */
     const char *backend;      /* NULL: "auto" */
     BackendOptions be;
-    /* While weights are loaded: bytes packed so far, of how many; false: stop. NULL: not asked */
+    /* While weights are loaded: bytes packed so far, of how many (the last call: all of them);
+     * false: stop. NULL: not asked */
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
 } ModelOptions;
@@ -29,8 +30,9 @@ typedef struct Model {
     Checkpoint *ck;
     ArchModel arch;
     Backend *be;
-    /* per program weight; several may be one (tied); NULL before model_load */
-    BackWeight **weights;
+    BackWeight **packed; /* per source of the weight table; NULL before model_load */
+    /* of each program, per its weights: those that it uses, several may be one (tied) */
+    BackWeight **weights, **tower_weights, **cross_weights;
     Tokenizer *tok; /* NULL: the checkpoint has none; tok_err says why */
     Err tok_err;
     /* tokens that end a generation, from every place that names them, ascending */
