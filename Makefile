@@ -49,10 +49,11 @@ ISA_avx2   := -mavx2 -mfma -mf16c -mbmi2
 isa_flags = $(if $(findstring x86_64,$(ARCH)),$(if $(findstring _avx512,$1),$(ISA_avx512),$(if $(findstring _avx2,$1),$(ISA_avx2))))
 
 SRCS    := $(foreach d,$(FOLDERS),$(filter-out %_test.c %_fuzz.c %.inc.c,$(wildcard src/$d/*.c)))
-TESTS   := $(foreach d,$(FOLDERS),$(wildcard src/$d/*_test.c)) $(if $(UNIT_ONLY),,$(wildcard tests/*_test.c))
-FUZZES  := $(foreach d,$(FOLDERS),$(wildcard src/$d/*_fuzz.c))
+TESTED  := $(FOLDERS) $(if $(UNIT_ONLY),,cli)
+TESTS   := $(foreach d,$(TESTED),$(wildcard src/$d/*_test.c)) $(if $(UNIT_ONLY),,$(wildcard tests/*_test.c))
+FUZZES  := $(foreach d,$(TESTED),$(wildcard src/$d/*_fuzz.c))
 BENCHES := $(filter-out %.inc.c,$(wildcard bench/*.c))
-CLI     := $(wildcard src/cli/*.c)
+CLI     := $(filter-out %_test.c %_fuzz.c,$(wildcard src/cli/*.c))
 SERVER  := $(wildcard src/server/*.c)
 FORMATTED := $(filter-out %_tab.c %_tab.h,$(wildcard $(foreach d,include src/* src/*/* tests bench fuzz examples,$d/*.c $d/*.h)))
 
@@ -236,6 +237,19 @@ $(B)/mlxcel-server: $(call obj,$(SERVER)) $(LIB)
 
 $(B)/%_test: $(B)/%_test.o $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(LIB) $(LDLIBS) -lcmocka
+
+# What the command line has for itself, for the tests beside it.
+$(B)/cli.a: $(call obj,$(CLI))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(B)/src/cli/%_test: $(B)/src/cli/%_test.o $(B)/cli.a $(LIB)
+	$(Q)$(CC) $(CFLAGS) -o $@ $< $(B)/cli.a $(LIB) $(LDLIBS) -lcmocka
+
+$(B)/src/cli/%_fuzz: $(B)/src/cli/%_fuzz.o $(B)/cli.a $(LIB)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(B)/cli.a $(LIB) $(LDLIBS)
+
+$(B)/src/cli/%_replay: $(B)/src/cli/%_fuzz.o $(B)/fuzz/replay.o $(B)/cli.a $(LIB)
+	$(Q)$(CC) $(CFLAGS) -o $@ $< $(B)/fuzz/replay.o $(B)/cli.a $(LIB) $(LDLIBS)
 
 $(B)/tests/%_test: $(B)/tests/%_test.o $(call obj,$(TEST_HELP)) $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(call obj,$(TEST_HELP)) $(LIB) $(LDLIBS) -lcmocka

@@ -348,6 +348,29 @@ MLXCEL_API bool mlxcel_request_dry_breakers(mlxcel_request *request, const char 
 /* Constrains the answer: kind "gbnf", "json_schema", "regex" or "json_object" (source ignored). */
 MLXCEL_API bool mlxcel_request_grammar(mlxcel_request *request, const char *kind,
                                        const char *source, mlxcel_error *err);
+
+/* What a model takes beside tokens (images, sound), after preprocessing: pixel_values,
+ * image_grid_thw, input_features, ... by the names of the Hugging Face processors; and what it makes
+ * of them: image_embeds, encoder_states, ... */
+typedef enum mlxcel_type { MLXCEL_F32, MLXCEL_I64 } mlxcel_type;
+enum { MLXCEL_MAX_DIMS = 8 };
+typedef struct mlxcel_tensor {
+    const char *name;
+    int type; /* mlxcel_type */
+    uint32_t n_dims;
+    uint64_t dims[MLXCEL_MAX_DIMS]; /* outermost first; no dims: one number */
+    const void *data;               /* row-major, no gaps */
+} mlxcel_tensor;
+
+/* Before the request is submitted; name and data are copied. Rows that the model makes of its inputs
+ * take the places of the prompt's placeholder tokens. MLXCEL_INPUT: no sound tensor, or the second of
+ * its name; whether it fits the model and the prompt is seen at submission (MLXCEL_UNSUPPORTED: the
+ * model takes no media). */
+MLXCEL_API bool mlxcel_request_input(mlxcel_request *request, const mlxcel_tensor *tensor,
+                                     mlxcel_error *err);
+/* After the request is done; name and data are the request's. MLXCEL_NOT_FOUND says what there is. */
+MLXCEL_API bool mlxcel_request_output(const mlxcel_request *request, const char *name,
+                                      mlxcel_tensor *out, mlxcel_error *err);
 /* Gives the logits after every prompt token (score); the answer is then n_predict tokens long, 0 by
  * default. */
 MLXCEL_API void mlxcel_request_logits(mlxcel_request *request, mlxcel_logits_fn *fn, void *ctx);

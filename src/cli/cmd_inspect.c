@@ -29,18 +29,16 @@ static int write_tensor(const Args *a, const mlxcel_model *model) {
     mlxcel_error why;
     Err err = {0};
     Arena arena = {0};
-    NpyOut out = {0};
+    mlxcel_tensor t = {.type = MLXCEL_F32};
     float *data;
-    uint64_t shape[8], n = 1;
     int n_dims;
     const char *path = args_text(a, "npy");
     if (!path) return cli_usage("--tensor needs --npy OUT");
-    if (!mlxcel_model_tensor(model, args_text(a, "tensor"), &data, shape, &n_dims, &why))
+    if (!mlxcel_model_tensor(model, args_text(a, "tensor"), &data, t.dims, &n_dims, &why))
         return cli_fail(&why);
-    for (int i = 0; i < n_dims; i++) n *= shape[i];
-    bool ok = npy_create(&out, path, shape, n_dims, &arena, &err) && npy_put(&out, data, n, &err) &&
-              npy_finish(&out, &err);
-    npy_drop(&out);
+    t.n_dims = (uint32_t)n_dims;
+    t.data = data;
+    bool ok = npy_write(path, &t, &arena, &err);
     mlxcel_free(data);
     arena_deinit(&arena);
     return ok ? CLI_OK : cli_fail_err(&err);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/gen.h"
+#include "cli/npy_read.h"
 #include "cli/npy_write.h"
 #include "cli/term.h"
 #include "json/json_writer.h"
@@ -87,7 +88,8 @@ static bool open_files(Score *s, Err *err) {
         s->kl = arena_array(&s->g.arena, double, s->g.n_ids);
         if (!s->base_row || !s->kl) return err_nomem(err, "logits");
     }
-    return !s->logits_path || npy_create(&s->out, s->logits_path, shape, 2, &s->g.arena, err);
+    return !s->logits_path ||
+           npy_create(&s->out, s->logits_path, MLXCEL_F32, shape, 2, &s->g.arena, err);
 }
 
 static int by_value(const void *a, const void *b) {
