@@ -41,10 +41,18 @@ typedef struct ShortConvSpec {
     bool bias; /* of the convolution and both projections */
 } ShortConvSpec;
 
+/* Which keys a row of latent attention sees; n_heads 0: all. */
+typedef struct IndexSpec {
+    uint32_t n_heads, head_dim, k;
+    bool interleaved; /* its rope */
+    bool shared;      /* those that an earlier layer chose */
+} IndexSpec;
+
 typedef struct MlaSpec { /* heads, scale, rope and biases are the layer's */
     uint32_t nope_dim, rope_dim, v_dim, rank;
     uint32_t q_rank; /* 0: queries come from the row itself */
     float norm_eps;  /* of the latents */
+    IndexSpec index; /* needs a q_rank */
 } MlaSpec;
 
 /* How a file keeps the projections of gated delta layers: per key head q, k, v, z and b, a in two
@@ -123,6 +131,7 @@ typedef struct Decoder { /* what all layers of a decoder share, and where it is 
     float embed_scale, logit_scale;
     bool tied;       /* no head of its own: the embedding table is the head */
     LayerSpec layer; /* the defaults that every layer starts from */
+    Val picks;       /* keys that the last layer with an index chose, for those that share them */
     /* Rows of media take the place of tokens (input "image_embeds"); to those behind each of the
      * first n_deepstack layers more is added (inputs "deepstack_embeds.N"). */
     bool media;
@@ -212,6 +221,8 @@ bool act_parse(Str name, Act *out, Err *err) MUST_CHECK;
  * ERR_INPUT on a bad list. */
 bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback, bool *out,
                         Err *err) MUST_CHECK;
+/* Whether layer i has experts by config's mlp_layer_types; without that list: fallback. */
+bool decoder_layer_sparse(const Decoder *d, int i, bool fallback, bool *out, Err *err) MUST_CHECK;
 
 /* num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob under their usual names,
  * into l->moe. */

@@ -57,6 +57,21 @@ bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback
     return true;
 }
 
+bool decoder_layer_sparse(const Decoder *d, int i, bool fallback, bool *out, Err *err) {
+    const Str *types;
+    size_t n;
+    if (!config_strs(d->config, "mlp_layer_types", d->arena, &types, &n, err)) return false;
+    if (n && n != d->n_layers)
+        return err_set(err, ERR_INPUT, "mlp_layer_types has %zu entries for %u layers", n,
+                       d->n_layers);
+    *out = n ? str_eqc(types[i], "sparse") : fallback;
+    if (n && !*out && !str_eqc(types[i], "dense"))
+        return err_set(err, ERR_INPUT,
+                       "mlp_layer_types has \"" STR_F "\"; dense and sparse are accepted",
+                       STR_A(types[i]));
+    return true;
+}
+
 uint32_t decoder_gguf_scalar(const Decoder *d) {
     uint32_t wide = d->arch->gguf_wide_layers;
     return wide && d->n_layers == wide ? d->hidden / d->layer.n_heads : d->layer.head_dim;

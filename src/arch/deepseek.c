@@ -1,9 +1,9 @@
 /* DeepSeek-V2 and V3 (DeepSeek-AI 2024): latent attention with a rotated part, dense first layers, then
  * experts chosen from the best groups beside shared ones. V2 weighs by softmax and goes by each
  * group's best expert, V3 by sigmoid with a bias for the choice and each group's two best. */
-#include <math.h>
+#include "arch/deepseek.h"
 
-#include "arch/arch.h"
+#include <math.h>
 
 /* YaRN's second factor goes on the scores, once for queries and once for keys. */
 static double score_factor(const RopeSpec *r) {
@@ -12,15 +12,15 @@ static double score_factor(const RopeSpec *r) {
     return m * m;
 }
 
-static bool adjust(Decoder *d, Err *err) {
+bool deepseek_adjust(Decoder *d, const DeepseekDefaults *dflt, Err *err) {
     const Config *c = d->config;
     LayerSpec *l = &d->layer;
     MlaSpec *s = &l->mla;
-    if (!config_u32(c, "qk_nope_head_dim", 128, 1, 1024, &s->nope_dim, err) ||
+    if (!config_u32(c, "qk_nope_head_dim", dflt->nope_dim, 1, 1024, &s->nope_dim, err) ||
         !config_u32(c, "qk_rope_head_dim", 64, 2, 1024, &s->rope_dim, err) ||
-        !config_u32(c, "v_head_dim", 128, 1, 1024, &s->v_dim, err) ||
+        !config_u32(c, "v_head_dim", dflt->v_dim, 1, 1024, &s->v_dim, err) ||
         !config_u32(c, "kv_lora_rank", 512, 1, 4096, &s->rank, err) ||
-        !config_u32(c, "q_lora_rank", 1536, 1, 1 << 16, &s->q_rank, err))
+        !config_u32(c, "q_lora_rank", dflt->q_rank, 1, 1 << 16, &s->q_rank, err))
         return false;
     /* null and absent look the same: the tensors tell */
     if (weights_has(d->weights, ROLE_Q, 0, ".weight")) s->q_rank = 0;
@@ -33,8 +33,9 @@ static bool adjust(Decoder *d, Err *err) {
     return config_bool(c, "attention_bias", false, &l->qkv_bias, err);
 }
 
-static bool read_moe(const Decoder *d, bool v2, MoeSpec *m, Err *err) {
+static bool read_moe(const Decoder *d, const DeepseekDefaults *dflt, MoeSpec *m, Err *err) {
     const Config *c = d->config;
+    bool v2 = dflt->v2;
     Str method, score;
     double scale;
     uint32_t n_shared;
@@ -60,8 +61,9 @@ static bool read_moe(const Decoder *d, bool v2, MoeSpec *m, Err *err) {
         !config_u32(c, "n_shared_experts", 0, 0, 64, &n_shared, err) ||
         !config_float(c, "routed_scaling_factor", v2 ? 1 : 2.5, 0, 1e6, &scale, err))
         return false;
-    if (limited && (!config_u32(c, "n_group", v2 ? 1 : 8, 1, m->n_experts, &m->n_groups, err) ||
-                    !config_u32(c, "topk_group", v2 ? 1 : 4, 1, m->n_groups, &m->k_groups, err)))
+    if (limited &&
+        (!config_u32(c, "n_group", dflt->n_groups, 1, m->n_experts, &m->n_groups, err) ||
+         !config_u32(c, "topk_group", dflt->k_groups, 1, m->n_groups, &m->k_groups, err)))
         return false;
     if (m->n_experts % m->n_groups)
         return err_set(err, ERR_INPUT, "%u experts do not divide over %u groups", m->n_experts,
@@ -75,16 +77,32 @@ static bool read_moe(const Decoder *d, bool v2, MoeSpec *m, Err *err) {
     return v2 || config_bool(c, "norm_topk_prob", true, &m->normalize, err);
 }
 
-static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
-    int64_t first, step;
-    bool v2 = str_eqc(d->config->model_type, "deepseek_v2");
-    if (!config_int(d->config, "first_k_dense_replace", v2 ? 0 : 3, 0, INT32_MAX, &first, err) ||
-        !config_int(d->config, "moe_layer_freq", 1, 1, INT32_MAX, &step, err))
+bool deepseek_layer(const Decoder *d, const DeepseekDefaults *dflt, int i, LayerSpec *l, Err *err) {
+    int64_t first, step, dense = dflt->v2 ? 0 : 3;
+    bool sparse;
+    if (!config_int(d->config, "first_k_dense_replace", dense, 0, INT32_MAX, &first, err) ||
+        !config_int(d->config, "moe_layer_freq", 1, 1, INT32_MAX, &step, err) ||
+        !decoder_layer_sparse(d, i, i >= first && i % step == 0, &sparse, err))
         return false;
-    return i < first || i % step || read_moe(d, v2, &l->moe, err);
+    return !sparse || read_moe(d, dflt, &l->moe, err);
 }
 
-static const RoleDelta NAMES[] = {
+static const DeepseekDefaults *defaults(const Decoder *d) {
+    static const DeepseekDefaults V2 = {
+        .v2 = true, .nope_dim = 128, .v_dim = 128, .q_rank = 1536, .n_groups = 1, .k_groups = 1};
+    return str_eqc(d->config->model_type, "deepseek_v2") ? &V2 : &DEEPSEEK_V3;
+}
+
+static bool adjust(Decoder *d, Err *err) { return deepseek_adjust(d, defaults(d), err); }
+
+static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    return deepseek_layer(d, defaults(d), i, l, err);
+}
+
+const DeepseekDefaults DEEPSEEK_V3 = {
+    .nope_dim = 128, .v_dim = 128, .q_rank = 1536, .n_groups = 8, .k_groups = 4};
+
+const RoleDelta DEEPSEEK_NAMES[] = {
     {ROLE_SELECT_BIAS, {"layers.%d.mlp.gate.e_score_correction_bias", NULL}},
     {ROLE_SHARED_GATE, {"layers.%d.mlp.shared_experts.gate_proj", NULL}},
     {ROLE_SHARED_UP, {"layers.%d.mlp.shared_experts.up_proj", NULL}},
@@ -96,7 +114,7 @@ const Arch ARCH_DEEPSEEK = {
     .name = "deepseek",
     .kind = "text",
     .model_types = (const char *const[]){"deepseek_v2", "deepseek_v3", NULL},
-    .names = NAMES,
+    .names = DEEPSEEK_NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 64,
     .adjust = adjust,

@@ -125,15 +125,7 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
         !config_int(d->config, "moe_layer_freq", 1, 1, INT32_MAX, &step, err))
         return false;
     bool sparse = i >= first && i % step == 0;
-    if (config_has(d->config, "mlp_layer_types")) {
-        const Str *types;
-        size_t n;
-        if (!config_strs(d->config, "mlp_layer_types", d->arena, &types, &n, err)) return false;
-        if (n != d->n_layers)
-            return err_set(err, ERR_INPUT, "mlp_layer_types has %zu entries for %u layers", n,
-                           d->n_layers);
-        sparse = str_eqc(types[i], "sparse");
-    }
+    if (!decoder_layer_sparse(d, i, sparse, &sparse, err)) return false;
     return !sparse || read_moe(d, &l->moe, err);
 }
 

@@ -1,5 +1,6 @@
 #include "arch/mixer.h"
 #include "arch/take.h"
+#include "block/indexer.h"
 #include "block/mla.h"
 
 /* Of each head the file has its columns without rope, then those with; the block wants the former of
@@ -30,6 +31,28 @@ static void take_ups(Decoder *d, const LayerSpec *l, int i, MlaBlock *p) {
     }
     p->k_up = arch_take_experts(d, i, &k, NULL);
     p->v_up = arch_take_experts(d, i, &v, NULL);
+}
+
+static void take_biases(Decoder *d, const MlaSpec *s, int i, MlaBlock *p) {
+    if (s->q_rank) p->q_bias = arch_take_vector(d, ROLE_MLA_Q_DOWN, i, ".bias", s->q_rank);
+    p->kv_bias = arch_take_vector(d, ROLE_MLA_KV_DOWN, i, ".bias", s->rank + s->rope_dim);
+    p->o_bias = arch_take_vector(d, ROLE_O, i, ".bias", d->hidden);
+}
+
+static Val choose_keys(Decoder *d, const LayerSpec *l, Val h, Val q_in, int i) {
+    const IndexSpec *s = &l->mla.index;
+    IndexerBlock p = {.n_heads = s->n_heads,
+                      .head_dim = s->head_dim,
+                      .k = s->k,
+                      .rope_spec = prog_rope_spec(d->b, l->rope_spec),
+                      .interleaved = s->interleaved,
+                      .norm_eps = 1e-6f};
+    p.q = arch_take_matrix(d, ROLE_INDEX_Q, i, s->n_heads * s->head_dim, l->mla.q_rank);
+    p.key = arch_take_matrix(d, ROLE_INDEX_K, i, s->head_dim, d->hidden);
+    p.norm = arch_take_vector(d, ROLE_INDEX_K_NORM, i, ".weight", s->head_dim);
+    p.norm_bias = arch_take_vector(d, ROLE_INDEX_K_NORM, i, ".bias", s->head_dim);
+    p.weights = arch_take_matrix(d, ROLE_INDEX_WEIGHTS, i, s->n_heads, d->hidden);
+    return block_indexer(d->b, &p, h, q_in, i);
 }
 
 Val mixer_mla(Decoder *d, const LayerSpec *l, Val h, int i) {
@@ -63,9 +86,9 @@ Val mixer_mla(Decoder *d, const LayerSpec *l, Val h, int i) {
     p.kv_norm = arch_take_vector(d, ROLE_MLA_KV_NORM, i, ".weight", s->rank);
     take_ups(d, l, i, &p);
     p.o = arch_take_matrix(d, ROLE_O, i, d->hidden, l->n_heads * s->v_dim);
-    if (!l->qkv_bias) return block_mla(d->b, &p, h, i);
-    if (s->q_rank) p.q_bias = arch_take_vector(d, ROLE_MLA_Q_DOWN, i, ".bias", s->q_rank);
-    p.kv_bias = arch_take_vector(d, ROLE_MLA_KV_DOWN, i, ".bias", s->rank + s->rope_dim);
-    p.o_bias = arch_take_vector(d, ROLE_O, i, ".bias", d->hidden);
-    return block_mla(d->b, &p, h, i);
+    if (l->qkv_bias) take_biases(d, s, i, &p);
+    Val q_in = block_mla_query_input(d->b, &p, h);
+    if (!s->index.n_heads) return block_mla(d->b, &p, h, q_in, VAL_NONE, i);
+    if (!s->index.shared) d->picks = choose_keys(d, l, h, q_in, i);
+    return block_mla(d->b, &p, h, q_in, d->picks, i);
 }

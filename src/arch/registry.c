@@ -3,20 +3,20 @@
 
 #include "arch/arch.h"
 
-extern const Arch ARCH_BERT, ARCH_DEEPSEEK, ARCH_GEMMA, ARCH_GEMMA2, ARCH_GEMMA3, ARCH_GEMMA3N,
-    ARCH_GEMMA4, ARCH_GPT_OSS, ARCH_KIMI_LINEAR, ARCH_LFM2, ARCH_LFM2_MOE, ARCH_QWEN3_5,
-    ARCH_QWEN3_5_MOE, ARCH_LLAMA, ARCH_LLAMA4, ARCH_MISTRAL, ARCH_MIXTRAL, ARCH_OLMOE, ARCH_PHI3,
-    ARCH_QWEN2, ARCH_QWEN2_MOE, ARCH_QWEN3, ARCH_QWEN3_MOE, ARCH_QWEN3_NEXT, ARCH_FALCON_H1,
-    ARCH_FALCON_MAMBA, ARCH_JAMBA, ARCH_MAMBA, ARCH_MAMBA2, ARCH_RECURRENT_GEMMA;
+extern const Arch ARCH_BERT, ARCH_DEEPSEEK, ARCH_DEEPSEEK_V32, ARCH_GLM_DSA, ARCH_GEMMA,
+    ARCH_GEMMA2, ARCH_GEMMA3, ARCH_GEMMA3N, ARCH_GEMMA4, ARCH_GPT_OSS, ARCH_KIMI_LINEAR, ARCH_LFM2,
+    ARCH_LFM2_MOE, ARCH_QWEN3_5, ARCH_QWEN3_5_MOE, ARCH_LLAMA, ARCH_LLAMA4, ARCH_MISTRAL,
+    ARCH_MIXTRAL, ARCH_OLMOE, ARCH_PHI3, ARCH_QWEN2, ARCH_QWEN2_MOE, ARCH_QWEN3, ARCH_QWEN3_MOE,
+    ARCH_QWEN3_NEXT, ARCH_FALCON_H1, ARCH_FALCON_MAMBA, ARCH_JAMBA, ARCH_MAMBA, ARCH_MAMBA2,
+    ARCH_RECURRENT_GEMMA;
 
 static const Arch *const FAMILIES[] = {
-    &ARCH_BERT,        &ARCH_DEEPSEEK,       &ARCH_GEMMA,     &ARCH_GEMMA2,
-    &ARCH_GEMMA3,      &ARCH_GEMMA3N,        &ARCH_GEMMA4,    &ARCH_GPT_OSS,
-    &ARCH_KIMI_LINEAR, &ARCH_LFM2,           &ARCH_LFM2_MOE,  &ARCH_QWEN3_5,
-    &ARCH_QWEN3_5_MOE, &ARCH_LLAMA,          &ARCH_LLAMA4,    &ARCH_MISTRAL,
-    &ARCH_MIXTRAL,     &ARCH_OLMOE,          &ARCH_PHI3,      &ARCH_QWEN2,
-    &ARCH_QWEN2_MOE,   &ARCH_QWEN3,          &ARCH_QWEN3_MOE, &ARCH_QWEN3_NEXT,
-    &ARCH_FALCON_H1,   &ARCH_FALCON_MAMBA,   &ARCH_JAMBA,     &ARCH_MAMBA,
+    &ARCH_BERT,        &ARCH_DEEPSEEK,       &ARCH_DEEPSEEK_V32, &ARCH_GLM_DSA, &ARCH_GEMMA,
+    &ARCH_GEMMA2,      &ARCH_GEMMA3,         &ARCH_GEMMA3N,      &ARCH_GEMMA4,  &ARCH_GPT_OSS,
+    &ARCH_KIMI_LINEAR, &ARCH_LFM2,           &ARCH_LFM2_MOE,     &ARCH_QWEN3_5, &ARCH_QWEN3_5_MOE,
+    &ARCH_LLAMA,       &ARCH_LLAMA4,         &ARCH_MISTRAL,      &ARCH_MIXTRAL, &ARCH_OLMOE,
+    &ARCH_PHI3,        &ARCH_QWEN2,          &ARCH_QWEN2_MOE,    &ARCH_QWEN3,   &ARCH_QWEN3_MOE,
+    &ARCH_QWEN3_NEXT,  &ARCH_FALCON_H1,      &ARCH_FALCON_MAMBA, &ARCH_JAMBA,   &ARCH_MAMBA,
     &ARCH_MAMBA2,      &ARCH_RECURRENT_GEMMA};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
 
@@ -99,7 +99,7 @@ bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
         return err_set(err, ERR_UNSUPPORTED,
                        "model type \"" STR_F "\" is not known (mlxcel arch lists those that are)",
                        STR_A(ck->config.model_type));
-    Decoder d = {.arch = arch, .config = config, .arena = a};
+    Decoder d = {.arch = arch, .config = config, .arena = a, .picks = VAL_NONE};
     const char *const *skip = ignored(arch, config, a);
     if (skip) d.weights = weights_new(ck, arch->names, skip, a);
     d.b = prog_begin(a, "text");

@@ -85,6 +85,11 @@ typedef enum Role {
     ROLE_MLA_KV_UP,
     ROLE_MLA_K_UP, /* of each head; as MLX and GGUF files have them */
     ROLE_MLA_V_UP,
+    /* choice of keys */
+    ROLE_INDEX_Q,
+    ROLE_INDEX_K,
+    ROLE_INDEX_K_NORM,
+    ROLE_INDEX_WEIGHTS,
     /* state space mixers; gated linear recurrences */
     ROLE_MAMBA_IN,
     ROLE_MAMBA_CONV,

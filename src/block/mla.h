@@ -24,6 +24,9 @@ typedef struct MlaBlock {
     WeightId o, o_bias;
 } MlaBlock;
 
-Val block_mla(ProgBuilder *b, const MlaBlock *p, Val x, int layer);
+/* What queries are made of: their latent, or the row itself. */
+Val block_mla_query_input(ProgBuilder *b, const MlaBlock *p, Val x);
+/* q_in: that; picks: the keys that are seen (KEY_SELECT); VAL_NONE: all. */
+Val block_mla(ProgBuilder *b, const MlaBlock *p, Val x, Val q_in, Val picks, int layer);
 
 #endif

@@ -1,0 +1,91 @@
+/* DeepSeek-V3.2 (DeepSeek-AI 2025): DeepSeek-V3 whose rows attend to the keys that a small indexer
+ * scores highest. GLM-5 (Zhipu AI 2026): the same with other sizes and a rope of neighbouring pairs
+ * in the indexer; some layers do not choose, they take the choice of the last one that did. */
+#include "arch/deepseek.h"
+
+static bool read_index(Decoder *d, uint32_t n_heads, Err *err) {
+    const Config *c = d->config;
+    MlaSpec *m = &d->layer.mla;
+    IndexSpec *s = &m->index;
+    if (!m->q_rank)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "queries without a latent (q_lora_rank), which the indexer needs");
+    return config_u32(c, "index_n_heads", n_heads, 1, 1024, &s->n_heads, err) &&
+           config_u32(c, "index_head_dim", 128, m->rope_dim, PICK_MAX_COLS, &s->head_dim, err) &&
+           config_u32(c, "index_topk", 2048, 1, PICK_MAX_KEYS, &s->k, err);
+}
+
+static bool adjust(Decoder *d, Err *err) {
+    return deepseek_adjust(d, &DEEPSEEK_V3, err) && read_index(d, 64, err);
+}
+
+static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    return deepseek_layer(d, &DEEPSEEK_V3, i, l, err);
+}
+
+static const DeepseekDefaults GLM = {
+    .nope_dim = 192, .v_dim = 256, .q_rank = 2048, .n_groups = 1, .k_groups = 1};
+
+static bool glm_adjust(Decoder *d, Err *err) {
+    if (!config_has(d->config, "rms_norm_eps")) d->eps = 1e-5f;
+    d->layer.mla.index.interleaved = true;
+    return deepseek_adjust(d, &GLM, err) && read_index(d, 32, err);
+}
+
+/* Whether layer i takes an earlier layer's choice: by a list of "full" and "shared", a text or list
+ * of F and S, or one choice every so many layers from some layer on. */
+static bool glm_shares(const Decoder *d, int i, bool *shared, Err *err) {
+    const Config *c = d->config;
+    const Str *types;
+    size_t n;
+    int64_t every, first;
+    const char *key = config_has(c, "indexer_types") ? "indexer_types" : "index_topk_pattern";
+    if (!config_strs(c, key, d->arena, &types, &n, err)) return false;
+    if (n == 0) {
+        if (!config_int(c, "index_topk_freq", 1, INT32_MIN, INT32_MAX, &every, err) ||
+            !config_int(c, "index_skip_topk_offset", 2, INT32_MIN, INT32_MAX, &first, err))
+            return false;
+        int64_t behind = i - first + 1;
+        *shared = behind > 0 && behind % (every > 1 ? every : 1);
+        return true;
+    }
+    bool letters = n == 1 && types[0].n == d->n_layers && d->n_layers > 1;
+    if (n != d->n_layers && !letters)
+        return err_set(err, ERR_INPUT, "%s has %zu entries for %u layers", key, n, d->n_layers);
+    Str type = letters ? str_slice(types[0], (size_t)i, 1) : types[i];
+    *shared = str_eqc(type, "shared") || str_eqc(type, "S");
+    if (!*shared && !str_eqc(type, "full") && !str_eqc(type, "F"))
+        return err_set(err, ERR_INPUT, "%s has \"" STR_F "\"; full and shared are accepted", key,
+                       STR_A(type));
+    return true;
+}
+
+static bool glm_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    bool *shared = &l->mla.index.shared;
+    if (!glm_shares(d, i, shared, err)) return false;
+    if (*shared && d->picks == VAL_NONE)
+        return err_set(err, ERR_INPUT, "layer %d shares a choice of keys that no layer makes", i);
+    return deepseek_layer(d, &GLM, i, l, err);
+}
+
+const Arch ARCH_DEEPSEEK_V32 = {
+    .name = "deepseek_v32",
+    .kind = "text",
+    .model_types = (const char *const[]){"deepseek_v32", NULL},
+    .names = DEEPSEEK_NAMES,
+    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
+    .head_dim = 64,
+    .adjust = adjust,
+    .layer = layer,
+};
+
+const Arch ARCH_GLM_DSA = {
+    .name = "glm_moe_dsa",
+    .kind = "text",
+    .model_types = (const char *const[]){"glm_moe_dsa", NULL},
+    .names = DEEPSEEK_NAMES,
+    .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
+    .head_dim = 64,
+    .adjust = glm_adjust,
+    .layer = glm_layer,
+};
