@@ -212,6 +212,11 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
  * layers; the finished program and its facts. */
 bool decoder_read(Decoder *d, Err *err) MUST_CHECK;
 bool decoder_finish(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;
+/* Rows of the embedding table, or of media (Decoder.media). */
+Val decoder_embed(Decoder *d, WeightId table);
+/* What a tower adds to the rows behind layer i; x where it adds nothing. */
+enum { DECODER_MAX_DEEPSTACK = 8 };
+Val decoder_deepstack(Decoder *d, Val x, uint32_t i);
 /* Rows whose logits are wanted (prog_select), through the final norm and the head. */
 Val decoder_head(Decoder *d, Val x);
 /* Scores of a GGUF are divided by the square root of this. */

@@ -433,12 +433,27 @@ bool decoder_finish(Decoder *d, ArchModel *out, Err *err) {
     return true;
 }
 
+Val decoder_embed(Decoder *d, WeightId table) {
+    ProgBuilder *b = d->b;
+    if (!d->media) return prog_probe(b, prog_embed(b, table, d->embed_scale), "embed");
+    Val media = prog_input(b, "image_embeds", SPACE_T, d->hidden);
+    return prog_probe(b, prog_embed_media(b, table, d->embed_scale, media), "embed");
+}
+
+Val decoder_deepstack(Decoder *d, Val x, uint32_t i) {
+    static const char *const NAMES[DECODER_MAX_DEEPSTACK] = {
+        "deepstack_embeds.0", "deepstack_embeds.1", "deepstack_embeds.2", "deepstack_embeds.3",
+        "deepstack_embeds.4", "deepstack_embeds.5", "deepstack_embeds.6", "deepstack_embeds.7"};
+    if (i >= d->n_deepstack) return x;
+    return prog_add(d->b, x, prog_input(d->b, NAMES[i], SPACE_T, d->hidden), 1);
+}
+
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     if (!decoder_read(d, err) || !rope_tensors(d, err)) return false;
     if (d->arch->adjust && !d->arch->adjust(d, err)) return false;
     WeightId table = arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden);
     if (table == W_NONE) return weights_finish(d->weights, err);
-    Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
+    Val x = decoder_embed(d, table);
     LayerSpec *layers = arena_array(d->arena, LayerSpec, d->n_layers);
     Decoder *resolved = arena_new(d->arena, Decoder);
     if (!layers || !resolved) return err_nomem(err, "model description");
@@ -453,6 +468,7 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
             return err_set(err, ERR_INPUT, "%u attention heads and %u key heads in layer %u",
                            l->n_heads, l->n_kv_heads, i);
         x = d->arch->body ? d->arch->body(d, l, x, (int)i) : build_layer(d, l, x, (int)i);
+        x = decoder_deepstack(d, x, i);
     }
     *resolved = *d;
     out->resolved = resolved;

@@ -34,6 +34,7 @@ typedef struct MediaAsk {
     size_t n_inputs;
     const uint32_t *tokens;
     uint32_t n_tokens;
+    bool *used; /* per input: media_find() gave it */
 } MediaAsk;
 
 /* Rows of the tower that are one sequence: an image, a frame, a window of sound. */
@@ -41,6 +42,8 @@ typedef struct MediaSeq {
     uint32_t n_rows;  /* > 0 */
     uint32_t n_out;   /* of its rows, how many are in out_rows */
     uint32_t n_cross; /* rows in CROSS planes of the tower, if it has any: all that attend */
+    /* rows of MediaPlan.order that come from it: those of one sequence follow one another */
+    uint32_t n_embeds;
 } MediaSeq;
 
 /* All of it in the arena that the plan was made in. */
@@ -53,10 +56,10 @@ typedef struct MediaPlan {
     uint32_t *out_rows; /* n_out, ascending: rows that SELECT passes on; NULL: none */
     /* per input of the tower: all rows of its space, one sequence behind the other */
     const float *inputs[MEDIA_MAX_INPUTS];
-    /* What the tower gives is for the placeholders in this order; NULL: as it comes. */
+    /* Which row of what the tower gives each placeholder gets; NULL: as it comes. */
     const uint32_t *order;
-    uint32_t n_embeds; /* rows it gives, and placeholders there are */
-    uint32_t n_items;  /* of n_embeds / n_items rows each (images), for output; 0: not equal */
+    uint32_t n_embeds; /* rows it gives; a text program with inputs has as many placeholders */
+    bool by_seq; /* outputs are written as [n_seqs, rows, width]: all sequences give as many */
     /* Rope coordinates of the prompt's tokens, and of those behind it: token index + delta; NULL:
      * the token's index. */
     int32_t (*pos)[4];

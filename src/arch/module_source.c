@@ -120,6 +120,14 @@ static void fetch_advise(void *ctx, QPartId part, uint64_t from, uint64_t n_byte
         checkpoint_drop_cache(f->ck, f->part[part]);
 }
 
+/* A convolution's kernel: its rows are the outputs, all further dimensions one behind the other. */
+static bool is_kernel(const CkptTensor *ct, uint32_t n, uint32_t k) {
+    uint64_t rest = 1;
+    if (ct->n_dims < 3 || ct->shape[0] != n || !dtype_info(ct->dtype)->is_float) return false;
+    for (int i = 1; i < ct->n_dims && rest <= k; i++) rest *= ct->shape[i];
+    return rest == k && ct->shape[1] != 1; /* [n, 1, k] is the depthwise form, read as [n, k] */
+}
+
 static bool shape_fits(const CkptTensor *ct, uint32_t n_stack, uint32_t n, uint32_t k, Err *err) {
     /* Unused GGUF dimensions are 1. */
     int dims = ct->n_dims;
@@ -132,6 +140,7 @@ static bool shape_fits(const CkptTensor *ct, uint32_t n_stack, uint32_t n, uint3
         ct->shape[2] == k)
         return true;
     if (dims == 2 && s[0] == n && s[1] == k) return true;
+    if (is_kernel(ct, n, k)) return true;
     char got[96];
     ckpt_shape_text(ct, got, sizeof got);
     return err_set(err, ERR_CORRUPT, "tensor " STR_F " has shape %s, the config asks for [%u, %u]",
@@ -233,6 +242,12 @@ static bool format_of(const Module *mod, QFormat *out, Err *err) {
 
 static bool part_add(Module *mod, QPartId id, const CkptTensor *t, Err *err) {
     if (!t) return true;
+    if (id == QPART_WEIGHT && mod->m.format == QFORMAT_ROWS && is_kernel(t, mod->m.n, mod->m.k)) {
+        const uint64_t flat[2] = {mod->m.n, mod->m.k};
+        mod->m.part[id] = qpart_of(t->dtype, 2, flat, NULL, t->n_bytes);
+        mod->fetch->part[id] = t;
+        return true;
+    }
     if (t->n_dims > QPART_MAX_DIMS)
         return err_set(err, ERR_CORRUPT,
                        "tensor " STR_F " has %d dimensions, at most %d are accepted",

@@ -87,13 +87,17 @@ static const char *const PREFIXES[] = {
 
 enum { MAX_NAME = WEIGHTS_MAX_NAME, MAX_BIAS = 1 << 22 };
 
-struct WeightTable {
-    const Checkpoint *ck;
+typedef struct WeightNames {
     const RoleName *names[ROLE_COUNT];
-    const char *const *ignored;
-    Arena *a;
     Str prefix; /* of the HF names */
     Str root;   /* of those with a leading '/' */
+} WeightNames;
+
+struct WeightTable {
+    const Checkpoint *ck;
+    WeightNames n; /* in force */
+    const char *const *ignored;
+    Arena *a;
     QuantConfig config;
     ModuleFinder finder; /* its used: per checkpoint tensor */
     ArchWeight *weights;
@@ -123,7 +127,7 @@ static bool glob(const char *pattern, Str s) {
 }
 
 static const char *pattern_of(const WeightTable *t, CkptKind kind, Role role) {
-    return kind == CKPT_GGUF ? t->names[role]->gguf : t->names[role]->hf;
+    return kind == CKPT_GGUF ? t->n.names[role]->gguf : t->n.names[role]->hf;
 }
 
 static const char *role_pattern(const WeightTable *t, Role role) {
@@ -134,7 +138,7 @@ static const char *role_pattern(const WeightTable *t, Role role) {
 static bool fill_name(const WeightTable *t, const char *p, bool from_root, int layer,
                       uint32_t expert, const char *suffix, char out[MAX_NAME]) {
     size_t n = 0;
-    Str prefix = from_root ? STR_NONE : p[0] == '/' ? t->root : t->prefix;
+    Str prefix = from_root ? STR_NONE : p[0] == '/' ? t->n.root : t->n.prefix;
     if (prefix.n >= MAX_NAME) return false;
     if (prefix.n) memcpy(out, prefix.p, n = prefix.n);
     for (p += p[0] == '/'; *p && n < MAX_NAME - 16; p++) {
@@ -198,11 +202,11 @@ static const CkptTensor *role_find(const WeightTable *t, Role role, int layer, c
 static void prefix_find(WeightTable *t) {
     size_t i = 0, n = sizeof PREFIXES / sizeof *PREFIXES;
     for (; i < n; i++) {
-        t->prefix = str_c(PREFIXES[i]);
+        t->n.prefix = str_c(PREFIXES[i]);
         if (role_find(t, ROLE_EMBED, -1, ".weight")) break;
     }
-    if (i == n) t->prefix = str_c(PREFIXES[0]);
-    if (str_eqc(t->prefix, "language_model.model.")) t->root = STR("language_model.");
+    if (i == n) t->n.prefix = str_c(PREFIXES[0]);
+    if (str_eqc(t->n.prefix, "language_model.model.")) t->n.root = STR("language_model.");
 }
 
 static bool any_tensor(const WeightTable *t, const char *pattern) {
@@ -214,7 +218,7 @@ static bool any_tensor(const WeightTable *t, const char *pattern) {
 /* Whether the checkpoint has a tensor of this name in any layer; of experts also as MLX has them. */
 static bool name_occurs(const WeightTable *t, const char *name) {
     char pattern[MAX_NAME];
-    Str prefix = name[0] == '/' ? t->root : t->prefix;
+    Str prefix = name[0] == '/' ? t->n.root : t->n.prefix;
     size_t n = 0;
     if (prefix.n + strlen(name) + 16 >= MAX_NAME) return false;
     if (prefix.n) memcpy(pattern, prefix.p, n = prefix.n);
@@ -241,20 +245,44 @@ static const RoleDelta *next_name(const RoleDelta *d) {
 static void names_choose(WeightTable *t, const RoleDelta *deltas) {
     if (t->ck->kind == CKPT_GGUF) return;
     for (const RoleDelta *d = deltas; d && d->role != ROLE_COUNT; d++) {
-        const RoleDelta *e = t->names[d->role] == &d->name && next_name(d) ? d : NULL;
+        const RoleDelta *e = t->n.names[d->role] == &d->name && next_name(d) ? d : NULL;
         while (e && !name_occurs(t, e->name.hf)) e = next_name(e);
-        if (e) t->names[d->role] = &e->name;
+        if (e) t->n.names[d->role] = &e->name;
     }
 }
+
+static void names_fill(WeightTable *t, const RoleDelta *deltas) {
+    for (int role = 0; role < ROLE_COUNT; role++) t->n.names[role] = &ROLE_NAMES[role];
+    for (const RoleDelta *d = deltas; d && d->role != ROLE_COUNT; d++)
+        if (t->n.names[d->role] == &ROLE_NAMES[d->role]) t->n.names[d->role] = &d->name;
+}
+
+bool weights_rename(WeightTable *t, const RoleDelta *deltas, const char *const (*places)[2],
+                    Role first, WeightNames **was) {
+    WeightNames *old = arena_new(t->a, WeightNames);
+    if (!old) return err_nomem(&t->err, "weight table");
+    *was = old;
+    *old = t->n;
+    names_fill(t, deltas);
+    for (; (*places)[0]; places++) {
+        t->n.prefix = str_c((*places)[0]);
+        t->n.root = str_c((*places)[1]);
+        names_choose(t, deltas);
+        if (role_find(t, first, -1, ".weight")) return true;
+        names_fill(t, deltas);
+    }
+    t->n = *old;
+    return false;
+}
+
+void weights_rename_back(WeightTable *t, const WeightNames *was) { t->n = *was; }
 
 WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored,
                          Arena *a) {
     WeightTable *t = arena_new(a, WeightTable);
     if (!t) return NULL;
     *t = (WeightTable){.ck = ck, .ignored = ignored, .a = a};
-    for (int role = 0; role < ROLE_COUNT; role++) t->names[role] = &ROLE_NAMES[role];
-    for (const RoleDelta *d = deltas; d && d->role != ROLE_COUNT; d++)
-        if (t->names[d->role] == &ROLE_NAMES[d->role]) t->names[d->role] = &d->name;
+    names_fill(t, deltas);
     t->finder = (ModuleFinder){
         .ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
     if (!t->finder.used) return NULL;
@@ -299,7 +327,9 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
                        (int)p->role);
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
     bool unpermute = p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF;
-    if (kind == WEIGHT_VECTOR) {
+    if (kind == WEIGHT_TABLE && p->n == 1 && !suffix[0]) { /* a parameter that is a row */
+        if (!modsource_vector(&t->finder, ct, p->k, 0, false, out, &t->err)) return false;
+    } else if (kind == WEIGHT_VECTOR) {
         uint32_t n = p->rows ? p->n_stored : p->k;
         if (!modsource_vector(&t->finder, ct, n, p->cols, unpermute || p->rows, out, &t->err))
             return false;
@@ -583,11 +613,14 @@ static bool tensor_is_known(WeightTable *t, const CkptTensor *ct, bool *known, E
     return bias_is_zero(t, ct, known, err);
 }
 
+bool weights_check(const WeightTable *t, Err *err) {
+    if (!t->err.kind) return true;
+    if (err) *err = t->err;
+    return false;
+}
+
 bool weights_finish(WeightTable *t, Err *err) {
-    if (t->err.kind) {
-        if (err) *err = t->err;
-        return false;
-    }
+    if (!weights_check(t, err)) return false;
     for (size_t i = 0; i < t->ck->n_tensors; i++) {
         const CkptTensor *ct = &t->ck->tensors[i];
         bool known = t->finder.used[i];

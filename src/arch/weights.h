@@ -112,6 +112,12 @@ typedef enum Role {
     ROLE_LRU_DECAY_BIAS,
     ROLE_LRU_DECAY,
     ROLE_LRU_OUT,
+    /* towers */
+    ROLE_PATCH,
+    ROLE_CLASS_TOKEN,
+    ROLE_PROJ_NORM,
+    ROLE_PROJ_1,
+    ROLE_PROJ_2,
     /* encoders */
     ROLE_POS_EMBED,
     ROLE_TYPE_EMBED,
@@ -197,6 +203,13 @@ typedef struct WeightTable WeightTable;
 WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const char *const *ignored,
                          Arena *a);
 
+/* The names of another part of the checkpoint from here on: a wrapper family's, whose tensors hang at
+ * the first of the places (ArchMedia) where the role's .weight is. false: nowhere; nothing changed. */
+typedef struct WeightNames WeightNames;
+bool weights_rename(WeightTable *t, const RoleDelta *deltas, const char *const (*places)[2],
+                    Role first, WeightNames **was);
+void weights_rename_back(WeightTable *t, const WeightNames *was);
+
 typedef struct TakePart {
     Role role;
     uint32_t n, k; /* expected shape; vectors: n = 1 */
@@ -239,6 +252,8 @@ int32_t weights_take_expert_biases(WeightTable *t, int layer, const TakeExperts 
 const double *weights_values(WeightTable *t, Role role, int layer, const char *suffix, uint32_t n);
 /* its tensors are known and not used (a head beside a tie) */
 void weights_ignore(WeightTable *t, Role role, int layer);
+/* Reports the first error so far. */
+bool weights_check(const WeightTable *t, Err *err) MUST_CHECK;
 /* Reports the first error, and the tensors nobody took. */
 bool weights_finish(WeightTable *t, Err *err) MUST_CHECK;
 

@@ -52,7 +52,7 @@ void emit_done(Engine *e, Job *j, Finish f, Str stop_string) {
         }
     }
     if (j->has_cache && keeps_prefix(j))
-        seqcache_store(&j->cache, job_cache_key(j), j->tokens, j->cache.n_tokens, true);
+        seqcache_store(&j->cache, job_cache_key(j), job_keys(j), j->cache.n_tokens, true);
     put_last(e, j,
              &(Event){.kind = EVENT_DONE,
                       .text = buf_str(&j->text),
@@ -118,6 +118,7 @@ static void accept(Engine *e, Job *j, uint32_t token, const float *logits) {
     Finish f = finish_check(&j->rules, &j->finish, &step);
     if (f == FINISH_NONE || finish_keeps_token(f)) {
         sampler_accept(&j->sampler, token);
+        if (j->keys) j->keys[j->n_tokens] = token;
         j->tokens[j->n_tokens++] = token;
         j->n_generated++;
         const EventToken ev = {
@@ -150,7 +151,7 @@ static bool read_logits(Engine *e, uint32_t row, Err *err) {
 static void score_rows(Engine *e, const Planned *p) {
     Job *j = p->job;
     Err err = {0};
-    uint32_t at = j->cache.n_tokens - p->n_rows;
+    uint32_t at = j->cache.n_tokens - p->n_rows + p->out_from;
     for (uint32_t i = 0; i < p->n_out; i++) {
         bool ok = read_logits(e, p->first_out + i, &err);
         if (ok && !j->p.on_logits(j->p.on_logits_ctx, at + i, e->logits))
@@ -159,6 +160,11 @@ static void score_rows(Engine *e, const Planned *p) {
             emit_error(e, j, &err);
             return;
         }
+    }
+    if (p->n_out) j->n_scored = at + p->n_out;
+    if (p->out_from + p->n_out < p->n_rows) { /* the same rows again, for the others' logits */
+        seqcache_trim(&j->cache, j->cache.n_tokens - p->n_rows);
+        return;
     }
     if (j->cache.n_tokens < j->n_tokens) return;
     j->first_token_ns = os_now_ns();
@@ -184,7 +190,7 @@ void emit_outputs(Engine *e) {
         Err err = {0};
         if (p.job->cache.n_tokens <= p.job->n_prompt && !p.job->n_generated) progress(p.job);
         if (p.job->cache.n_tokens == p.job->n_prompt && keeps_prefix(p.job))
-            seqcache_store(&p.job->cache, job_cache_key(p.job), p.job->tokens, p.job->n_prompt,
+            seqcache_store(&p.job->cache, job_cache_key(p.job), job_keys(p.job), p.job->n_prompt,
                            false);
         if (p.job->p.on_logits && !p.job->n_generated) {
             score_rows(e, &p);

@@ -19,9 +19,16 @@ static bool options_check(const EngineOptions *o, Err *err) {
     return true;
 }
 
-static BudgetAsk budget_ask(const EngineOptions *o) {
+static uint32_t piece_rows(const EngineOptions *o) {
+    return o->prefill_chunk > o->n_slots ? o->prefill_chunk : o->n_slots;
+}
+
+static BudgetAsk budget_ask(const Model *m, const EngineOptions *o) {
     BudgetAsk ask = {.n_ctx = o->n_ctx, .n_seqs = o->n_slots, .k = o->k, .v = o->v};
-    ask.max_rows = o->prefill_chunk > o->n_slots ? o->prefill_chunk : o->n_slots;
+    ask.max_rows = piece_rows(o);
+    /* one span that is never cut, beside a row of each other sequence */
+    if (m->arch.max_span && ask.max_rows < m->arch.max_span + o->n_slots)
+        ask.max_rows = m->arch.max_span + o->n_slots;
     ask.max_out = o->n_slots > ENGINE_SCORE_ROWS ? o->n_slots : ENGINE_SCORE_ROWS;
     if (ask.max_out > ask.max_rows) ask.max_out = ask.max_rows;
     return ask;
@@ -29,12 +36,13 @@ static BudgetAsk budget_ask(const EngineOptions *o) {
 
 bool engine_budget_for(const Model *m, const EngineOptions *opt, Budget *out, Err *err) {
     if (!options_check(opt, err)) return false;
-    const BudgetAsk ask = budget_ask(opt);
+    const BudgetAsk ask = budget_ask(m, opt);
     return budget_make(m, &ask, out, err);
 }
 
 static bool plan_memory(Engine *e, Err *err) {
-    const BudgetAsk ask = budget_ask(&e->opt);
+    const BudgetAsk ask = budget_ask(e->model, &e->opt);
+    e->piece_rows = piece_rows(&e->opt);
     e->max_rows = ask.max_rows;
     e->max_out = ask.max_out;
     if (!engine_budget_for(e->model, &e->opt, &e->budget, err)) return false;
@@ -47,6 +55,8 @@ static bool plan_memory(Engine *e, Err *err) {
 static bool open_parts(Engine *e, Err *err) {
     Model *m = e->model;
     if (!plan_memory(e, err) || !model_load(m, err)) return false;
+    if (m->arch.tower && (!tower_new(m, &e->tower, err) || !(e->names = media_names_new(err))))
+        return false;
     const BackendApi *api = m->be->api;
     e->cache.api = api;
     if (!cachepools_init(&e->cache.pools, m->arch.text, &e->budget.planes, err)) return false;
@@ -102,6 +112,8 @@ void engine_close(Engine *e) {
     api->planes_free(e->model->be, e->cache.planes);
     cachepools_deinit(&e->cache.pools);
     sample_work_deinit(&e->work);
+    tower_free(e->tower);
+    media_names_free(e->names);
     mem_free(e->step);
     mem_free(e->logits);
     mem_free(e);
@@ -177,7 +189,8 @@ bool engine_step(Engine *e) {
     if (!sched_make_step(e)) return e->n_running > 0 || e->queue;
     uint64_t t0 = os_now_ns();
     mem_guard_begin();
-    bool ok = e->model->be->api->run(e->exec, e->step, step_cancel(e), &err);
+    bool ok = sched_write_media(e, &err) &&
+              e->model->be->api->run(e->exec, e->step, step_cancel(e), &err);
     e->stats.n_guarded_allocs += mem_guard_end();
     uint64_t t1 = os_now_ns();
     e->stats.run_ms += (double)(t1 - t0) * 1e-6;

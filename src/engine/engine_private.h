@@ -11,6 +11,7 @@ typedef struct Planned { /* one job's part of the step being made */
     Job *job;
     uint32_t n_rows;
     uint32_t first_out, n_out; /* its rows among the step's outputs */
+    uint32_t out_from;         /* they are its rows [out_from, + n_out) */
 } Planned;
 
 struct Engine {
@@ -20,6 +21,9 @@ struct Engine {
     CacheContext cache;
     BackExec *exec;
     uint32_t n_ctx, max_rows, max_out, logits_output;
+    uint32_t piece_rows; /* of a step, unless a span that is never cut is larger; <= max_rows */
+    Tower *tower;        /* NULL: the model takes no media */
+    MediaNames *names;
     Job *running[ENGINE_MAX_SLOTS];
     uint32_t n_running;
     Job *queue, **queue_end; /* waiting, in order */
@@ -35,6 +39,8 @@ struct Engine {
 /* sched.c: chooses rows, gets cache room for them, writes the Step. false: nothing to run now. */
 bool sched_make_step(Engine *e);
 void sched_admit(Engine *e);
+/* Media rows of the step, into the inputs that its rows name. */
+bool sched_write_media(Engine *e, Err *err) MUST_CHECK;
 /* a running job gives its pages back and waits again, in front */
 void engine_requeue(Engine *e, Job *job);
 void engine_end(Engine *e, Job *job); /* removes a job that had its last event */

@@ -80,11 +80,20 @@ void job_free(Job *j) {
     detok_deinit(&j->detok);
     buf_deinit(&j->text);
     mem_free(j->tokens);
+    mem_free(j->keys);
     mem_free(j);
 }
 
 bool job_is_cancelled(const Job *j) {
     return atomic_load(&j->own_cancel) || (j->p.cancel && atomic_load(j->p.cancel));
+}
+
+bool job_name_media(Job *j, MediaNames *names, Err *err) {
+    if (!j->p.media || j->keys) return true;
+    j->keys = mem_resize_array(NULL, (size_t)j->max_tokens + 1, sizeof *j->keys);
+    if (!j->keys) return err_nomem(err, "tokens");
+    memcpy(j->keys, j->tokens, j->n_tokens * sizeof *j->keys);
+    return media_name_tokens(j->p.media, names, j->keys, err);
 }
 
 uint64_t job_cache_key(const Job *j) { return j->length_class; }

@@ -48,8 +48,10 @@ typedef struct Job {
     JobParams p; /* pointers in it are not used after job_new, callbacks are */
     JobState state;
     uint32_t *tokens; /* prompt, then what was generated */
+    uint32_t *keys;   /* what stands for them in the prefix tree; NULL: they themselves */
     uint32_t n_tokens, max_tokens, n_prompt;
     uint32_t n_generated;
+    uint32_t n_scored; /* rows whose logits were given to on_logits */
     uint32_t length_class;
     SeqCache cache; /* rows of tokens[0..cache.n_tokens) */
     bool has_cache;
@@ -73,5 +75,8 @@ bool job_new(const Model *m, uint32_t n_ctx, const JobParams *p, Job **out, Err 
 void job_free(Job *j);
 bool job_is_cancelled(const Job *j);
 uint64_t job_cache_key(const Job *j); /* everything beside tokens that enters K and V (rule 9) */
+static inline const uint32_t *job_keys(const Job *j) { return j->keys ? j->keys : j->tokens; }
+/* Makes j->keys if it has media. */
+bool job_name_media(Job *j, MediaNames *names, Err *err) MUST_CHECK;
 
 #endif

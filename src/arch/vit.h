@@ -1,0 +1,45 @@
+/* vit.h: vision transformers for wrapper families (media.h): pre-norm layers of attention among the
+ * rows of a sequence and a feed-forward. Dosovitskiy et al. 2021.
+ *
+ *     Vit v = {.d = d, .n_heads = ..., ...};     d->hidden, d->eps and d->n_layers are the tower's
+ *     vit_begin(&v);
+ *     for (i ...) x = vit_layer(&v, x, i);
+ *
+ * Roles are those of decoders: ROLE_ATTN_NORM, ROLE_Q, K, V (or ROLE_QKV), ROLE_O, ROLE_FFN_NORM,
+ * ROLE_GATE, ROLE_UP, ROLE_DOWN. */
+#ifndef MLXCEL_ARCH_VIT_H
+#define MLXCEL_ARCH_VIT_H
+
+#include "arch/media.h"
+#include "arch/take.h"
+
+typedef struct Vit {
+    Decoder *d;
+    uint32_t n_heads, head_dim, ffn_width;
+    Act act;
+    bool rms;       /* norms without mean and bias */
+    bool gated;     /* feed-forward of gate, up and down */
+    bool fused_qkv; /* one tensor, parts in this order */
+    bool no_bias;   /* of no matrix */
+    PlaneId k, v;   /* vit_begin(): of all layers in turn, nobody reads a layer's keys after it */
+} Vit;
+
+void vit_begin(Vit *v);
+Val vit_layer(const Vit *v, Val x, int i);
+/* A layer norm (or RMS norm) with what it has in the file. */
+Val vit_norm(const Vit *v, Val x, Role role, int i);
+/* x times the role's [n, k] matrix, and its bias if the file has one. */
+Val vit_linear(const Vit *v, Val x, Role role, int i, uint32_t n, uint32_t k);
+
+/* Images as rows: each patch x patch square of each image [channels, height, width] is a row of
+ * channels * patch * patch floats, channels outermost or (last: as MLX files have the kernel)
+ * innermost. Squares go row by row, or block by block of block x block squares. */
+typedef struct VitPatches {
+    uint32_t channels, patch, block;
+    bool channels_last;
+} VitPatches;
+/* images: float32 [n, channels, height, width] with height and width multiples of patch * block.
+ * NULL: no memory. */
+const float *vit_patches(const VitPatches *p, const MediaTensor *images, Arena *a, Err *err);
+
+#endif

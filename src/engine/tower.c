@@ -1,0 +1,193 @@
+#include "engine/tower.h"
+
+#include "base/mem.h"
+#include "base/os.h"
+#include "cache/pages.h"
+
+enum { STEP_ROWS = 4096 }; /* a step takes as many sequences as fit, at least one */
+
+typedef struct Batch { /* a run of a plan's sequences */
+    uint32_t seq0, n_seqs, row0, n_rows, out0, n_out;
+    uint32_t n_pages;       /* of one group */
+    uint32_t media0, media; /* rows that have a row of the T inputs: before it, in it */
+} Batch;
+
+struct Tower {
+    const Model *m;
+    BackPlanes *planes;
+    BackExec *exec;
+    ExecLimits limits; /* of exec */
+    uint32_t n_pages;  /* of planes, per group */
+    Step *step;
+    size_t step_room;
+};
+
+bool tower_new(const Model *m, Tower **out, Err *err) {
+    Tower *t = mem_calloc(1, sizeof *t);
+    if (!t) return err_nomem(err, "tower");
+    t->m = m;
+    *out = t;
+    return true;
+}
+
+static void drop(Tower *t) {
+    const BackendApi *api = t->m->be->api;
+    if (t->exec) api->exec_free(t->exec);
+    api->planes_free(t->m->be, t->planes);
+    t->exec = NULL;
+    t->planes = NULL;
+}
+
+void tower_free(Tower *t) {
+    if (!t) return;
+    drop(t);
+    mem_free(t->step);
+    mem_free(t);
+}
+
+/* Rows of a space for so many of the tower's rows, wanted rows and sequences. */
+static uint64_t space_rows(const Program *p, Space s, uint64_t rows, uint64_t out, uint64_t seqs) {
+    switch (s) {
+    case SPACE_T:
+        return rows;
+    case SPACE_R:
+        return out;
+    case SPACE_S:
+        return seqs;
+    default:
+        return rows * p->spaces[s].num / p->spaces[s].den;
+    }
+}
+
+uint64_t tower_out_rows(const Program *p, uint32_t output, const MediaPlan *plan) {
+    return space_rows(p, p->vals[p->outputs[output].val].space, plan->n_rows, plan->n_out,
+                      plan->n_seqs);
+}
+
+static uint32_t seq_pages(const MediaSeq *s) {
+    return (uint32_t)pages_for(s->n_rows > s->n_cross ? s->n_rows : s->n_cross);
+}
+
+static bool is_media(const StepRow *r) { return (r->source & STEP_MEDIA_BIT) != 0; }
+
+/* The sequences behind b that go into the next step. */
+static Batch next_batch(const MediaPlan *plan, const Batch *b) {
+    Batch n = {.seq0 = b->seq0 + b->n_seqs,
+               .row0 = b->row0 + b->n_rows,
+               .out0 = b->out0 + b->n_out,
+               .media0 = b->media0 + b->media};
+    for (uint32_t s = n.seq0; s < plan->n_seqs; s++) {
+        const MediaSeq *q = &plan->seqs[s];
+        if (n.n_seqs && n.n_rows + q->n_rows > STEP_ROWS) break;
+        for (uint32_t i = 0; i < q->n_rows; i++)
+            n.media += is_media(&plan->rows[n.row0 + n.n_rows + i]);
+        n.n_seqs++;
+        n.n_rows += q->n_rows;
+        n.n_out += q->n_out;
+        n.n_pages += seq_pages(q);
+    }
+    return n;
+}
+
+static bool memory_check(const Tower *t, const PlanesAsk *ask, const ExecLimits *limits, Err *err) {
+    const BackendApi *api = t->m->be->api;
+    const Program *p = t->m->arch.tower;
+    uint64_t need = api->exec_bytes(t->m->be, p, limits), have = os_memory_available_bytes();
+    for (uint32_t g = 0; g < p->n_groups; g++)
+        need += ask->n_pages[g] * api->page_bytes(t->m->be, p, g, ask->k, ask->v);
+    return need <= have ||
+           err_set(err, ERR_LIMIT, "%u rows of media need %.2f GiB where %.2f GiB are available",
+                   limits->rows, (double)need / (1 << 30), (double)have / (1 << 30));
+}
+
+/* Planes and scratch for a batch, made anew when it is larger than any before. */
+static bool make_room(Tower *t, const Batch *b, Err *err) {
+    const BackendApi *api = t->m->be->api;
+    const Program *p = t->m->arch.tower;
+    size_t bytes = step_bytes(b->n_rows, b->n_out, b->n_seqs, b->n_pages * p->n_groups);
+    if (bytes > t->step_room) {
+        Step *s = mem_resize_array(t->step, 1, bytes);
+        if (!s) return err_nomem(err, "step");
+        t->step = s;
+        t->step_room = bytes;
+    }
+    ExecLimits *l = &t->limits;
+    if (t->exec && b->n_rows <= l->rows && b->n_out <= l->out && b->n_seqs <= l->seqs &&
+        b->n_pages <= t->n_pages)
+        return true;
+    drop(t);
+    l->rows = b->n_rows > l->rows ? b->n_rows : l->rows;
+    l->out = b->n_out > l->out ? b->n_out : l->out;
+    l->seqs = b->n_seqs > l->seqs ? b->n_seqs : l->seqs;
+    t->n_pages = b->n_pages > t->n_pages ? b->n_pages : t->n_pages;
+    PlanesAsk ask = {.k = PLANE_F32, .v = PLANE_F32};
+    for (uint32_t g = 0; g < p->n_groups; g++) ask.n_pages[g] = t->n_pages;
+    return memory_check(t, &ask, l, err) && api->planes_new(t->m->be, p, &ask, &t->planes, err) &&
+           api->exec_new(t->m->be, p, t->m->tower_weights, t->planes, l, &t->exec, err);
+}
+
+static void write_step(Tower *t, const MediaPlan *plan, const Batch *b) {
+    uint32_t n_groups = t->m->arch.tower->n_groups, row = 0, page = 0, at = 0, media = 0;
+    step_layout(t->step, b->n_rows, b->n_out, b->n_seqs, b->n_pages * n_groups);
+    for (uint32_t i = 0; i < b->n_seqs; i++) {
+        const MediaSeq *q = &plan->seqs[b->seq0 + i];
+        uint32_t pages = seq_pages(q);
+        step_seqs(t->step)[i] = (StepSeq){.first_row = row,
+                                          .n_rows = q->n_rows,
+                                          .first_page = at,
+                                          .n_pages = pages,
+                                          .n_cross = q->n_cross};
+        for (uint32_t g = 0; g < n_groups; g++)
+            for (uint32_t k = 0; k < pages; k++) step_pages(t->step)[at++] = page + k;
+        page += pages;
+        for (uint32_t k = 0; k < q->n_rows; k++, row++) {
+            StepRow *r = &step_rows(t->step)[row];
+            *r = plan->rows[b->row0 + row];
+            r->seq = i;
+            r->adapter = STEP_NO_ADAPTER;
+            r->mark = STEP_NO_MARK;
+            if (is_media(r)) r->source = STEP_MEDIA_BIT | media++;
+        }
+    }
+    for (uint32_t i = 0; i < b->n_out; i++)
+        step_out_rows(t->step)[i] = plan->out_rows[b->out0 + i] - b->row0;
+}
+
+static bool write_inputs(Tower *t, const MediaPlan *plan, const Batch *b, Err *err) {
+    const Program *p = t->m->arch.tower;
+    for (uint32_t i = 0; i < p->n_inputs; i++) {
+        const ProgInput *in = &p->inputs[i];
+        bool text = in->space == SPACE_T;
+        uint64_t from = text ? b->media0 : space_rows(p, in->space, b->row0, b->out0, b->seq0),
+                 n = text ? b->media : space_rows(p, in->space, b->n_rows, b->n_out, b->n_seqs);
+        if (n && !t->m->be->api->write(t->exec, i, 0, (uint32_t)n,
+                                       plan->inputs[i] + from * in->cols, err))
+            return false;
+    }
+    return true;
+}
+
+static bool read_outputs(Tower *t, const Batch *b, float *const *out, Err *err) {
+    const Program *p = t->m->arch.tower;
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        const ProgVal *v = &p->vals[p->outputs[i].val];
+        uint64_t from = space_rows(p, v->space, b->row0, b->out0, b->seq0),
+                 n = space_rows(p, v->space, b->n_rows, b->n_out, b->n_seqs);
+        if (n && !t->m->be->api->read(t->exec, i, 0, (uint32_t)n, out[i] + from * v->cols, err))
+            return false;
+    }
+    return true;
+}
+
+bool tower_run(Tower *t, const MediaPlan *plan, float *const *out, const atomic_bool *cancel,
+               Err *err) {
+    const BackendApi *api = t->m->be->api;
+    for (Batch b = next_batch(plan, &(Batch){0}); b.n_seqs; b = next_batch(plan, &b)) {
+        if (!make_room(t, &b, err)) return false;
+        write_step(t, plan, &b);
+        if (!write_inputs(t, plan, &b, err) || !api->run(t->exec, t->step, cancel, err) ||
+            !read_outputs(t, &b, out, err) || !api->wait(t->m->be, err))
+            return false;
+    }
+    return true;
+}
