@@ -41,10 +41,16 @@ static bool finish(Engine *e, const Model *m, JobParams *p, Outcome *o, Err *err
 }
 
 bool run_logits(Engine *e, const Model *m, const uint32_t *tokens, size_t n, float *out, Err *err) {
+    return run_media_logits(e, m, NULL, tokens, n, out, err);
+}
+
+bool run_media_logits(Engine *e, const Model *m, Media *media, const uint32_t *tokens, size_t n,
+                      float *out, Err *err) {
     Outcome o = {.logits = out, .vocab = m->arch.vocab};
     JobParams p = {.tokens = tokens,
                    .n_tokens = n,
                    .sample = params_cli(),
+                   .media = media,
                    .on_logits = on_logits,
                    .on_logits_ctx = &o};
     return finish(e, m, &p, &o, err);
@@ -52,11 +58,17 @@ bool run_logits(Engine *e, const Model *m, const uint32_t *tokens, size_t n, flo
 
 bool run_greedy(Engine *e, const Model *m, const uint32_t *tokens, size_t n, size_t n_new,
                 uint32_t *out, Err *err) {
+    return run_media_greedy(e, m, NULL, tokens, n, n_new, out, err);
+}
+
+bool run_media_greedy(Engine *e, const Model *m, Media *media, const uint32_t *tokens, size_t n,
+                      size_t n_new, uint32_t *out, Err *err) {
     Outcome o = {.ids = out};
     JobParams p = {.tokens = tokens,
                    .n_tokens = n,
                    .n_predict = (int64_t)n_new,
                    .sample = params_cli(),
+                   .media = media,
                    .ignore_eos = true};
     if (!finish(e, m, &p, &o, err)) return false;
     return o.n_ids == n_new ||

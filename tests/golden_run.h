@@ -8,9 +8,14 @@
 /* Logits after each of n tokens, [n][vocab], into out. */
 bool run_logits(Engine *e, const Model *m, const uint32_t *tokens, size_t n, float *out,
                 Err *err) MUST_CHECK;
+/* The same with media (NULL: none). */
+bool run_media_logits(Engine *e, const Model *m, Media *media, const uint32_t *tokens, size_t n,
+                      float *out, Err *err) MUST_CHECK;
 /* n_new greedy tokens behind the prompt; end tokens do not stop. */
 bool run_greedy(Engine *e, const Model *m, const uint32_t *tokens, size_t n, size_t n_new,
                 uint32_t *out, Err *err) MUST_CHECK;
+bool run_media_greedy(Engine *e, const Model *m, Media *media, const uint32_t *tokens, size_t n,
+                      size_t n_new, uint32_t *out, Err *err) MUST_CHECK;
 /* An array of ids; the caller frees nothing: it is the arena's. */
 const uint32_t *ids_of(const Json *array, Arena *a, size_t *n);
 /* A whole JSON file. */

@@ -14,14 +14,15 @@ bool npy_load(const char *path, Npy *out, Err *err) {
         return err_set(err, ERR_CORRUPT, "%s is no npy file", path);
     size_t n = (unsigned char)s.p[8] | (size_t)(unsigned char)s.p[9] << 8;
     Str header = str_slice(s, 10, 10 + n);
-    if (str_find(header, STR("'<f4'"), 0) == STR_NPOS)
-        return err_set(err, ERR_UNSUPPORTED, "%s is not float32", path);
+    bool ints = str_find(header, STR("'<i4'"), 0) != STR_NPOS;
+    if (!ints && str_find(header, STR("'<f4'"), 0) == STR_NPOS)
+        return err_set(err, ERR_UNSUPPORTED, "%s is neither float32 nor int32", path);
     size_t at = str_find(header, STR("'shape': ("), 0);
     if (at == STR_NPOS) return err_set(err, ERR_CORRUPT, "%s has no shape", path);
     Str dims = str_from(header, at + 10), part;
     dims.n = str_find_char(dims, ')', 0);
     out->n = 1;
-    while (out->n_dims < 4 && str_split(&dims, ',', &part)) {
+    while (out->n_dims < 8 && str_split(&dims, ',', &part)) {
         uint64_t v;
         if (!str_to_u64(str_trim(part), &v)) continue;
         out->shape[out->n_dims++] = v;
@@ -30,7 +31,11 @@ bool npy_load(const char *path, Npy *out, Err *err) {
     if (s.n - 10 - n != out->n * sizeof(float))
         return err_set(err, ERR_CORRUPT, "%s has the wrong length", path);
     /* Headers are padded so that the data begins on a multiple of 64 (16 in old files). */
-    out->data = (const float *)(const void *)(s.p + 10 + n);
+    const void *data = s.p + 10 + n;
+    if (ints)
+        out->ints = data;
+    else
+        out->data = data;
     return true;
 }
 

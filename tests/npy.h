@@ -1,4 +1,4 @@
-/* npy.h: reads the .npy files of the goldens (float32, C order). Tests only. */
+/* npy.h: reads the .npy files of the goldens (float32 or int32, C order). Tests only. */
 #ifndef MLXCEL_TESTS_NPY_H
 #define MLXCEL_TESTS_NPY_H
 
@@ -6,8 +6,9 @@
 
 typedef struct Npy {
     Buf bytes;
-    const float *data; /* n floats, aligned */
-    size_t shape[4], n;
+    const float *data; /* n floats, aligned; NULL: */
+    const int32_t *ints;
+    size_t shape[8], n;
     int n_dims;
 } Npy;
 

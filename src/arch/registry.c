@@ -1,7 +1,7 @@
 /* The families that there are. Nothing is listed that no golden test covers. */
 #include <stdio.h>
 
-#include "arch/arch.h"
+#include "arch/media.h"
 
 extern const Arch ARCH_BERT, ARCH_DEEPSEEK, ARCH_DEEPSEEK_V32, ARCH_GLM_DSA, ARCH_GEMMA,
     ARCH_GEMMA2, ARCH_GEMMA3, ARCH_GEMMA3N, ARCH_GEMMA4, ARCH_GPT_OSS, ARCH_KIMI_LINEAR, ARCH_LFM2,
@@ -19,6 +19,11 @@ static const Arch *const FAMILIES[] = {
     &ARCH_QWEN3_NEXT,  &ARCH_FALCON_H1,      &ARCH_FALCON_MAMBA, &ARCH_JAMBA,   &ARCH_MAMBA,
     &ARCH_MAMBA2,      &ARCH_RECURRENT_GEMMA};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
+
+/* Wrappers: what they have beside a text model of one of the families. */
+extern const ArchMedia MEDIA_LLAVA;
+static const ArchMedia *const WRAPPERS[] = {&MEDIA_LLAVA};
+enum { N_WRAPPERS = sizeof WRAPPERS / sizeof *WRAPPERS };
 
 const Arch *const *arch_list(size_t *n) {
     *n = N_FAMILIES;
@@ -46,7 +51,14 @@ static const Arch *find(const Checkpoint *ck, Config *out) {
     return by_type(ck->kind, out->model_type);
 }
 
-/* What wrappers have beside their text model. */
+static const ArchMedia *wrapper_find(const Checkpoint *ck) {
+    for (size_t i = 0; i < N_WRAPPERS && ck->config.json; i++)
+        for (const char *const *t = WRAPPERS[i]->model_types; *t; t++)
+            if (str_eqc(ck->config.model_type, *t)) return WRAPPERS[i];
+    return NULL;
+}
+
+/* What wrappers have beside their text model, where it is not used. */
 static const char *const TOWERS[] = {"model.visual.*",          "visual.*",
                                      "model.vision_tower.*",    "vision_tower.*",
                                      "model.vision_model.*",    "vision_model.*",
@@ -73,17 +85,11 @@ static size_t next_layers(const Config *c, Arena *a, const char **list) {
     return put;
 }
 
-/* The family's list, layers of prediction, and the towers if the text model is inside a wrapper. */
-static const char *const *ignored(const Arch *arch, const Config *config, Arena *a) {
-    size_t n = 0;
-    while (arch->ignored && arch->ignored[n]) n++;
-    const char **list = arena_array(a, const char *, n + N_TOWERS + MAX_NEXT + 1);
-    if (!list) return NULL;
-    for (size_t i = 0; i < n; i++) list[i] = arch->ignored[i];
-    n += next_layers(config, a, list + n);
-    for (size_t i = 0; i < N_TOWERS && config->parent; i++) list[n++] = TOWERS[i];
-    list[n] = NULL;
-    return list;
+enum { MAX_IGNORED = 64 };
+
+static size_t add_all(const char **list, size_t n, const char *const *more) {
+    for (; more && *more && n < MAX_IGNORED; more++) list[n++] = *more;
+    return n;
 }
 
 const Arch *arch_find(const Checkpoint *ck) {
@@ -91,19 +97,53 @@ const Arch *arch_find(const Checkpoint *ck) {
     return find(ck, &config);
 }
 
+uint32_t arch_programs(const ArchModel *m, const Program *out[ARCH_MAX_PROGRAMS]) {
+    const Program *const all[] = {m->text, m->tower, m->cross};
+    uint32_t n = 0;
+    for (int i = 0; i < ARCH_MAX_PROGRAMS; i++)
+        if (all[i]) out[n++] = all[i];
+    return n;
+}
+
+/* Records the tower if the file has it; a checkpoint without is a text model. */
+static bool build_tower(Decoder *d, const ArchMedia *media, const Checkpoint *ck, ArchModel *out,
+                        Err *err) {
+    WeightNames *was;
+    if (!media || !weights_rename(d->weights, media->names, media->places, media->first, &was))
+        return true;
+    Decoder tower = {.arch = d->arch, .config = &ck->config, .weights = d->weights};
+    tower.arena = d->arena;
+    tower.b = prog_begin(d->arena, "tower");
+    if (!tower.b) return err_nomem(err, "model description");
+    out->media = media;
+    if (!media->build(&tower, out, err) || !weights_check(d->weights, err)) return false;
+    weights_rename_back(d->weights, was);
+    d->media = true;
+    return prog_finish(tower.b, &out->tower, err);
+}
+
 bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
     Config *config = arena_new(a, Config);
-    if (!config) return err_nomem(err, "model description");
+    const char **skip = arena_array(a, const char *, MAX_IGNORED + N_TOWERS + MAX_NEXT + 1);
+    if (!config || !skip) return err_nomem(err, "model description");
     const Arch *arch = find(ck, config);
     if (!arch)
         return err_set(err, ERR_UNSUPPORTED,
                        "model type \"" STR_F "\" is not known (mlxcel arch lists those that are)",
                        STR_A(ck->config.model_type));
-    Decoder d = {.arch = arch, .config = config, .arena = a, .picks = VAL_NONE};
-    const char *const *skip = ignored(arch, config, a);
-    if (skip) d.weights = weights_new(ck, arch->names, skip, a);
+    Decoder d = {.arch = arch, .config = config, .arena = a};
+    d.weights = weights_new(ck, arch->names, skip, a);
     d.b = prog_begin(a, "text");
     if (!d.weights || !d.b) return err_nomem(err, "model description");
     *out = (ArchModel){.arch = arch, .weights = d.weights};
+    size_t n = add_all(skip, 0, arch->ignored);
+    n += next_layers(config, a, skip + n);
+    /* A tower that cannot be recorded is an error of its own; weights_finish() asks for the list. */
+    if (!build_tower(&d, wrapper_find(ck), ck, out, err)) return false;
+    if (out->media)
+        n = add_all(skip, n, out->media->ignored);
+    else
+        for (size_t i = 0; i < N_TOWERS && config->parent; i++) skip[n++] = TOWERS[i];
+    skip[n] = NULL;
     return arch->build ? arch->build(&d, out, err) : decoder_build(&d, out, err);
 }
