@@ -1,26 +1,8 @@
-/* Requests of mlxcel.h. A request collects parameters until it is submitted; then its Job belongs
- * to the engine. */
+/* Requests of mlxcel.h, but for their media (api_media.c). */
 #include <string.h>
 
-#include "api/api.h"
+#include "api/api_request.h"
 #include "base/mem.h"
-
-struct mlxcel_request {
-    mlxcel_engine *engine;
-    Arena arena; /* ids, stop strings, biases */
-    JobParams p;
-    Str *stops;
-    LogitBias *bias;
-    size_t stops_cap, bias_cap;
-    ApiGrammar *grammar;
-    bool submitted, done;
-    Err err;
-    atomic_bool cancel;
-    mlxcel_event_fn *fn;
-    void *ctx;
-    mlxcel_logits_fn *logits_fn;
-    void *logits_ctx;
-};
 
 bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids,
                         mlxcel_request **out, mlxcel_error *error) {
@@ -233,9 +215,11 @@ bool mlxcel_request_submit(mlxcel_request *r, mlxcel_event_fn *fn, void *ctx, ml
         r->p.on_logits_ctx = r;
     }
     params_fix_seed(&r->p.sample);
-    if (!job_new(r->engine->model->m, engine_n_ctx(r->engine->e), &r->p, &job, &err))
+    if (!api_media_start(r, &err) ||
+        !job_new(r->engine->model->m, engine_n_ctx(r->engine->e), &r->p, &job, &err))
         return api_fail(error, &err);
     r->submitted = true;
+    api_media_drop_inputs(r);
     engine_submit(r->engine->e, job);
     return true;
 }
@@ -266,6 +250,8 @@ void mlxcel_request_free(mlxcel_request *r) {
         }
     }
     api_grammar_free(r->grammar);
+    api_media_drop_inputs(r);
+    media_free(r->p.media);
     arena_deinit(&r->arena);
     mem_free(r);
 }
