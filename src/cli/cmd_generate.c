@@ -30,7 +30,9 @@ static int answer_once(Gen *g) {
     mlxcel_request *r = NULL;
     Answer a = {.quiet = json, .show_reasoning = args_flag(g->args, "show-reasoning")};
     Buf doc = {0};
-    int status = gen_request(g, g->ids, g->n_ids, NULL, &r, &why) ? CLI_OK : cli_fail(&why);
+    bool ok =
+        gen_request(g, g->ids, g->n_ids, NULL, &r, &why) && media_args_give(&g->media, r, &why);
+    int status = ok ? CLI_OK : cli_fail(&why);
     if (status == CLI_OK) status = answer_run(g, r, g->prompt, g->is_chat, &a);
     if (status == CLI_OK && json) {
         answer_json(g, &a, &doc);
@@ -69,6 +71,8 @@ static int generate(const Args *a, bool chat, bool always_repl) {
     bool repl = always_repl || (!has_prompt(a) && term_stdin() && !args_flag(a, "json"));
     int64_t n = args_int(a, "n-predict", -1);
     int status = check(a);
+    if (status == CLI_OK && repl && args_has(a, "input"))
+        status = cli_usage("--input goes with one prompt; -p TEXT, -f FILE or --ids is needed");
     if (status == CLI_OK && chat) status = get_model(a);
     if (status == CLI_OK) status = gen_open(&g);
     if (status == CLI_OK && !repl) status = gen_prompt(&g, chat);

@@ -167,11 +167,12 @@ static int run(Score *s) {
     mlxcel_request *r = NULL;
     s->n_vocab = mlxcel_model_n_vocab(s->g.model);
     if (!mlxcel_request_new(s->g.engine, s->g.ids, s->g.n_ids, &r, &why)) return cli_fail(&why);
-    bool ok = open_files(s, &s->err);
+    bool given = media_args_give(&s->g.media, r, &why), ok = given && open_files(s, &s->err);
     mlxcel_request_logits(r, on_logits, s);
     interrupt_watch(r);
     bool ran = ok && mlxcel_request_run(r, on_event, s, &why);
     interrupt_watch(NULL);
+    if (ran && s->finished) ran = media_args_write(&s->g.media, r, &s->g.arena, &s->err);
     mlxcel_request_free(r);
     if (s->err.kind) return cli_fail_err(&s->err);
     if (!ran) return cli_fail(&why);
@@ -183,10 +184,8 @@ int cmd_score(const Args *a) {
     Score s = {.g = {.args = a},
                .logits_path = args_text(a, "logits"),
                .base_path = args_text(a, "kl-base")};
-    if (args_has(a, "input") || args_has(a, "output"))
-        return cli_fail(&(mlxcel_error){.kind = MLXCEL_UNSUPPORTED,
-                                        .message = "--input and --output are for models that take "
-                                                   "media; this build runs text models"});
+    if (args_has(a, "output") && !args_has(a, "input"))
+        return cli_usage("--output needs --input: it is made of what goes in");
     int status = gen_open(&s.g);
     if (status == CLI_OK) status = gen_prompt(&s.g, false);
     if (status == CLI_OK) status = gen_engine(&s.g, 0);

@@ -55,6 +55,12 @@ static const Opt PROMPT[] = {
 };
 const OptGroup FLAGS_PROMPT = GROUP("Prompt", PROMPT);
 
+static const Opt MEDIA[] = {
+    {"--input", OPT_TEXT, "NAME=FILE.npy",
+     "a preprocessed image or sound, as pixel_values; also NAME=JSON (repeat)", ANY},
+};
+const OptGroup FLAGS_MEDIA = GROUP("Media", MEDIA);
+
 static const Opt SAMPLING[] = {
     {"-s --seed", OPT_PARAM, "N", "of the random numbers (-1: a random one)", PARAM("seed")},
     {"--temp --temperature", OPT_PARAM, "X",

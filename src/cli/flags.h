@@ -14,6 +14,7 @@
 extern const OptGroup FLAGS_MODEL;   /* -m */
 extern const OptGroup FLAGS_RUNTIME; /* threads, backend, context, cache */
 extern const OptGroup FLAGS_PROMPT;  /* -p -f --ids, chat template */
+extern const OptGroup FLAGS_MEDIA;   /* --input */
 extern const OptGroup FLAGS_SAMPLING;
 extern const OptGroup FLAGS_GRAMMAR;
 extern const OptGroup FLAGS_DRAFT;

@@ -30,6 +30,8 @@ int gen_open(Gen *g) {
     mlxcel_error why;
     const char *path = flags_model(g->args);
     if (!path) return CLI_USAGE;
+    int status = media_args_read(&g->media, g->args, &g->arena);
+    if (status != CLI_OK) return status;
     mlxcel_model_options o = flags_model_options(g->args);
     if (!template_flag(g, &o.chat_template, &err)) return cli_fail_err(&err);
     return mlxcel_model_open(path, &o, &g->model, &why) ? CLI_OK : cli_fail(&why);

@@ -8,6 +8,7 @@
 #define MLXCEL_CLI_GEN_H
 
 #include "cli/args.h"
+#include "cli/media_args.h"
 #include "cli/out.h"
 
 typedef struct Gen {
@@ -19,6 +20,7 @@ typedef struct Gen {
     bool is_chat;          /* made with the chat template */
     const uint32_t *ids;   /* the prompt's */
     size_t n_ids;
+    MediaArgs media; /* what goes in beside the prompt, for gen's callers to give */
 } Gen;
 
 /* Flags that are checked before anything is loaded. */

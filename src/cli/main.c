@@ -21,8 +21,8 @@ static const Opt SCORE[] = {
     {"--logits", OPT_TEXT, "OUT.npy",
      "write the logits after each position: float32 [tokens, vocabulary]", ANY},
     {"--kl-base", OPT_TEXT, "BASE.npy", "compare with the logits of another run", ANY},
-    {"--input", OPT_TEXT, "NAME=FILE", "media, for models that take any", ANY},
-    {"--output", OPT_TEXT, "NAME=FILE", "other outputs of such models", ANY},
+    {"--output", OPT_TEXT, "NAME=FILE.npy",
+     "write what the model made of its media, as image_embeds (repeat)", ANY},
     {"--json", OPT_FLAG, NULL, "one JSON object", ANY},
 };
 static const OptGroup SCORE_FLAGS = GROUP("Score", SCORE);
@@ -181,10 +181,11 @@ static const OptGroup *const LIST_GROUPS[] = {&LIST_FLAGS, &FLAGS_GENERAL, NULL}
 static const OptGroup *const ENV_GROUPS[] = {&FLAGS_GENERAL, NULL};
 static const OptGroup *const RM_GROUPS[] = {&RM_FLAGS, &FLAGS_GENERAL, NULL};
 static const OptGroup *const GENERATE_GROUPS[] = {
-    &FLAGS_MODEL, &FLAGS_PROMPT,  &FLAGS_OUTPUT, &FLAGS_SAMPLING, &FLAGS_GRAMMAR,
-    &FLAGS_DRAFT, &FLAGS_RUNTIME, &FLAGS_COMPAT, &FLAGS_GENERAL,  NULL};
-static const OptGroup *const SCORE_GROUPS[] = {&FLAGS_MODEL,  &SCORE_FLAGS,   &FLAGS_RUNTIME,
-                                               &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
+    &FLAGS_MODEL,    &FLAGS_PROMPT,  &FLAGS_MEDIA, &FLAGS_OUTPUT,
+    &FLAGS_SAMPLING, &FLAGS_GRAMMAR, &FLAGS_DRAFT, &FLAGS_RUNTIME,
+    &FLAGS_COMPAT,   &FLAGS_GENERAL, NULL};
+static const OptGroup *const SCORE_GROUPS[] = {
+    &FLAGS_MODEL, &SCORE_FLAGS, &FLAGS_MEDIA, &FLAGS_RUNTIME, &FLAGS_COMPAT, &FLAGS_GENERAL, NULL};
 static const OptGroup *const TOKENIZE_GROUPS[] = {&TOKENIZER_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL,
                                                   NULL};
 static const OptGroup *const TEMPLATE_GROUPS[] = {&TEMPLATE_FLAGS, &LINE_FLAGS, &FLAGS_GENERAL,
