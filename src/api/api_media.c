@@ -1,7 +1,8 @@
 /* Media of a request: tensors that go in beside the tokens, and those that come out. */
+#include "api/api_request.h"
+
 #include <string.h>
 
-#include "api/api_request.h"
 #include "base/mem.h"
 
 enum { INPUTS_MAX = 64, NAME_MAX_BYTES = 200 };

@@ -1,7 +1,8 @@
 /* Requests of mlxcel.h, but for their media (api_media.c). */
+#include "api/api_request.h"
+
 #include <string.h>
 
-#include "api/api_request.h"
 #include "base/mem.h"
 
 bool mlxcel_request_new(mlxcel_engine *engine, const uint32_t *ids, size_t n_ids,

@@ -73,7 +73,7 @@ bool media_args_write(const MediaArgs *m, const mlxcel_request *r, Arena *a, Err
         mlxcel_tensor t;
         mlxcel_error why;
         if (!mlxcel_request_output(r, m->outputs[i].name, &t, &why))
-            return err_set(err, (ErrKind)why.kind, "--output %s", why.message);
+            return err_set(err, (ErrKind)why.kind, "--output: %s", why.message);
         if (!npy_write(m->outputs[i].path, &t, a, err)) return false;
     }
     return true;
