@@ -1,6 +1,7 @@
 /* The library as a product, through include/mlxcel.h alone: two engines of one model and one of
  * another in one process, each in a thread of its own, give what they give alone; a cancel from
- * another thread ends a request and nothing else; every failure comes back as a value. */
+ * another thread ends a request and nothing else; every failure comes back as a value; tensors that
+ * go in stay the caller's. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -203,9 +204,88 @@ static void failures_are_values(void **state) {
     mlxcel_model_close(m);
 }
 
+static mlxcel_request *image_request(mlxcel_engine *e, const mlxcel_tensor *pixels) {
+    mlxcel_error err;
+    mlxcel_request *q;
+    uint32_t ids[27] = {1};
+    for (int i = 1; i < 26; i++) ids[i] = 250;
+    ids[26] = 2;
+    if (!mlxcel_request_new(e, ids, 27, &q, &err) ||
+        !mlxcel_request_set(q, "n_predict", "2", &err) || !mlxcel_request_input(q, pixels, &err))
+        fail_msg("%s", err.message);
+    return q;
+}
+
+/* Tensors belong to the caller again once they are given; what comes out is the request's. */
+static void media_is_copied(void **state) {
+    (void)state;
+    enum { N = 3 * 20 * 20, N_EMBEDS = 25 * 64 };
+    mlxcel_error err;
+    mlxcel_model *m = model_of("../multimodal/llava");
+    mlxcel_engine *e = engine_of(m);
+    float pixels[N], first[N_EMBEDS];
+    mlxcel_tensor in = {
+        .name = "pixel_values", .n_dims = 4, .dims = {1, 3, 20, 20}, .data = pixels};
+    for (int again = 0; again < 2; again++) {
+        mlxcel_tensor out;
+        for (int i = 0; i < N; i++) pixels[i] = (float)(i % 7) - 3;
+        mlxcel_request *q = image_request(e, &in);
+        if (again) memset(pixels, 0xff, sizeof pixels);
+        assert_false(mlxcel_request_output(q, "image_embeds", &out, &err));
+        assert_int_equal(err.kind, MLXCEL_BUSY);
+        if (!mlxcel_request_run(q, NULL, NULL, &err)) fail_msg("%s", err.message);
+        assert_false(mlxcel_request_input(q, &in, &err)); /* too late */
+        assert_false(mlxcel_request_output(q, "image", &out, &err));
+        assert_int_equal(err.kind, MLXCEL_NOT_FOUND);
+        if (!mlxcel_request_output(q, "image_embeds", &out, &err)) fail_msg("%s", err.message);
+        assert_string_equal(out.name, "image_embeds");
+        assert_true(out.type == MLXCEL_F32 && out.n_dims == 3 && out.dims[1] == 25 &&
+                    out.dims[2] == 64);
+        if (again) assert_memory_equal(out.data, first, sizeof first);
+        memcpy(first, out.data, sizeof first);
+        mlxcel_request_free(q);
+    }
+    mlxcel_engine_close(e);
+    mlxcel_model_close(m);
+}
+
+static void unsound_media_is_refused(void **state) {
+    (void)state;
+    mlxcel_error err;
+    mlxcel_model *m = model_of("llama");
+    mlxcel_engine *e = engine_of(m);
+    const int64_t one = 1;
+    const mlxcel_tensor good = {
+        .name = "x", .type = MLXCEL_I64, .n_dims = 1, .dims = {1}, .data = &one};
+    mlxcel_tensor bad[6];
+    for (int i = 0; i < 6; i++) bad[i] = good;
+    bad[0].name = NULL;
+    bad[1].name = "";
+    bad[2].type = 7;
+    bad[3].n_dims = MLXCEL_MAX_DIMS + 1;
+    bad[4].data = NULL;
+    bad[5].n_dims = 2, bad[5].dims[0] = bad[5].dims[1] = (uint64_t)1 << 40;
+    mlxcel_request *q;
+    const uint32_t ids[1] = {1};
+    if (!mlxcel_request_new(e, ids, 1, &q, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < 6; i++) {
+        assert_false(mlxcel_request_input(q, &bad[i], &err));
+        assert_int_equal(err.kind, MLXCEL_INPUT);
+    }
+    assert_true(mlxcel_request_input(q, &good, &err));
+    assert_false(mlxcel_request_input(q, &good, &err)); /* a second one of its name */
+    assert_int_equal(err.kind, MLXCEL_INPUT);
+    assert_false(mlxcel_request_run(q, NULL, NULL, &err)); /* the model takes text only */
+    assert_int_equal(err.kind, MLXCEL_UNSUPPORTED);
+    mlxcel_request_free(q);
+    mlxcel_engine_close(e);
+    mlxcel_model_close(m);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(engines_do_not_disturb_each_other),
-                                       cmocka_unit_test(another_thread_may_cancel),
-                                       cmocka_unit_test(failures_are_values)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engines_do_not_disturb_each_other),
+        cmocka_unit_test(another_thread_may_cancel), cmocka_unit_test(failures_are_values),
+        cmocka_unit_test(media_is_copied), cmocka_unit_test(unsound_media_is_refused)};
     return cmocka_run_group_tests_name("library", tests, NULL, NULL);
 }
