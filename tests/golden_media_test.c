@@ -203,12 +203,12 @@ static bool check(const char *dir, const Band *b, Err *err) {
     return ok;
 }
 
-/* Whether the registry takes the checkpoint's media. */
+/* Whether the registry takes the checkpoint's media; one that it knows and cannot open counts too. */
 static bool takes_media(const char *dir) {
     Model *m = NULL;
     Err err = {0};
     ModelOptions mo = {.backend = "ref"};
-    bool ok = model_open(dir, &mo, &m, &err) && m->arch.tower;
+    bool ok = model_open(dir, &mo, &m, &err) ? m->arch.tower != NULL : err.kind != ERR_UNSUPPORTED;
     model_close(m);
     return ok;
 }

@@ -11,6 +11,12 @@ enum {
     MAX_PATCHES = 1 << 24
 };
 
+const char *const CLIP_TOWER_PLACES[][2] = {{"vision_tower.vision_model.", ""},
+                                            {"vision_tower.", ""},
+                                            {"model.vision_tower.vision_model.", "model."},
+                                            {"model.vision_tower.", "model."},
+                                            {NULL, NULL}};
+
 bool clip_tower_read(ClipTower *c, Decoder *d, Err *err) {
     const Config *v = d->config;
     const bool siglip = str_starts(v->model_type, STR("siglip"));

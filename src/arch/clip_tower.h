@@ -13,6 +13,9 @@ typedef struct ClipTower {
     bool has_class; /* the first row of each image is no patch */
 } ClipTower;
 
+/* Where the tower may hang, and what lies beside it. */
+extern const char *const CLIP_TOWER_PLACES[][2];
+
 /* d: the tower's, with its config section and names; reads everything but the number of layers that
  * are wanted. */
 bool clip_tower_read(ClipTower *c, Decoder *d, Err *err) MUST_CHECK;

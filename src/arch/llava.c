@@ -53,11 +53,8 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     Act act;
     uint32_t layers[MAX_FEATURES];
     size_t n;
-    Err local = {0};
     if (!vision || !m) return err_nomem(err, "tower");
-    if (!config_section(c, "vision_config", vision, &local))
-        return local.kind ? (*err = local, false)
-                          : err_set(err, ERR_INPUT, "vision_config is missing");
+    if (!media_section(c, "vision_config", vision, err)) return false;
     m->d = *d;
     m->d.config = vision;
     if (!clip_tower_read(&m->tower, &m->d, err) || !feature_layers(&m->d, c, layers, &n, err) ||
@@ -98,17 +95,11 @@ static const RoleDelta NAMES[] = {
     {ROLE_COUNT, {NULL, NULL}},
 };
 
-static const char *const PLACES[][2] = {{"vision_tower.vision_model.", ""},
-                                        {"vision_tower.", ""},
-                                        {"model.vision_tower.vision_model.", "model."},
-                                        {"model.vision_tower.", "model."},
-                                        {NULL, NULL}};
-
 const ArchMedia MEDIA_LLAVA = {
     .name = "llava",
     .model_types = (const char *const[]){"llava", NULL},
     .names = NAMES,
-    .places = PLACES,
+    .places = CLIP_TOWER_PLACES,
     .first = ROLE_PATCH,
     /* layers behind the chosen one, and what pools */
     .ignored = (const char *const[]){"*vision_tower.*", NULL},

@@ -3,6 +3,14 @@
 
 static const char *type_name(MediaType t) { return t == MEDIA_F32 ? "numbers" : "whole numbers"; }
 
+bool media_section(const Config *c, const char *name, Config *out, Err *err) {
+    Err local = {0};
+    if (config_section(c, name, out, &local)) return true;
+    if (!local.kind) return err_set(err, ERR_INPUT, "config.json has no %s", name);
+    if (err) *err = local;
+    return false;
+}
+
 bool media_find(const MediaAsk *ask, const char *name, MediaType type, uint32_t n_dims,
                 const MediaTensor **out, Err *err) {
     for (size_t i = 0; i < ask->n_inputs; i++) {

@@ -82,6 +82,8 @@ struct ArchMedia {
     bool (*plan)(const ArchModel *m, const MediaAsk *ask, Arena *a, MediaPlan *out, Err *err);
 };
 
+/* For build(): the section of the wrapper's config, which it must have. */
+bool media_section(const Config *c, const char *name, Config *out, Err *err) MUST_CHECK;
 /* For plan(): the tensor of that name; ERR_INPUT: there is none, or its type or number of dimensions
  * is another. */
 bool media_find(const MediaAsk *ask, const char *name, MediaType type, uint32_t n_dims,

@@ -455,9 +455,10 @@ bool modsource_vector(const ModuleFinder *f, const CkptTensor *ct, uint32_t k, u
     return source_fill(&mod, (uint32_t)shape[0], (uint32_t)shape[1], out, err);
 }
 
-/* The shape [a, b, c], or [a, b] when c is 0. */
+/* The shape [a, b, c], or [a, b] when c is 0; one matrix may be [b, c]. */
 static bool stack_shape(const CkptTensor *ct, uint32_t a, uint32_t b, uint32_t c, Err *err) {
     bool flat = c == 0;
+    if (a == 1 && !flat && ct->n_dims == 2 && ct->shape[0] == b && ct->shape[1] == c) return true;
     if (ct->n_dims == (flat ? 2 : 3) && ct->shape[0] == a && ct->shape[1] == b &&
         (flat || ct->shape[2] == c))
         return true;

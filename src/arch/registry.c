@@ -21,8 +21,8 @@ static const Arch *const FAMILIES[] = {
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
 
 /* Wrappers: what they have beside a text model of one of the families. */
-extern const ArchMedia MEDIA_LLAVA;
-static const ArchMedia *const WRAPPERS[] = {&MEDIA_LLAVA};
+extern const ArchMedia MEDIA_GEMMA3, MEDIA_LLAVA;
+static const ArchMedia *const WRAPPERS[] = {&MEDIA_GEMMA3, &MEDIA_LLAVA};
 enum { N_WRAPPERS = sizeof WRAPPERS / sizeof *WRAPPERS };
 
 const Arch *const *arch_list(size_t *n) {
@@ -64,7 +64,8 @@ static const char *const TOWERS[] = {"model.visual.*",          "visual.*",
                                      "model.vision_model.*",    "vision_model.*",
                                      "model.audio_tower.*",     "audio_tower.*",
                                      "model.embed_vision.*",    "model.embed_audio.*",
-                                     "multi_modal_projector.*", "model.multi_modal_projector.*"};
+                                     "multi_modal_projector.*", "model.multi_modal_projector.*",
+                                     "image_newline",           "model.image_newline"};
 enum { N_TOWERS = sizeof TOWERS / sizeof *TOWERS };
 
 enum { MAX_NEXT = 8 };
