@@ -235,7 +235,8 @@ bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpe
                  Err *err) MUST_CHECK;
 
 /* rope_config.c: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config
- * section. */
+ * section, and mrope_section there. A family whose sections are interleaved although no file says it
+ * (GGUF has no key) sets RopeSpec.sections_interleaved itself. */
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
                       double default_share, RopeSpec *out, Err *err) MUST_CHECK;
 

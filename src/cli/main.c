@@ -228,7 +228,9 @@ const Command COMMANDS[] = {
      "  mlxcel score -m model.gguf -f text.txt --json\n"
      "  mlxcel score -m model.gguf --ids \"1 2 3\" --logits out.npy --cache-type-k f32 "
      "--cache-type-v f32\n"
-     "  mlxcel score -m small.gguf --ids-file ids.txt --kl-base out.npy\n",
+     "  mlxcel score -m small.gguf --ids-file ids.txt --kl-base out.npy\n"
+     "  mlxcel score -m dir --ids-file ids.txt --input pixel_values=x.npy --input "
+     "\"image_grid_thw=[[1,4,6]]\" \\\n      --output image_embeds=y.npy\n",
      SCORE_GROUPS, 1, cmd_score},
     {"tokenize", NULL, "(-m MODEL | --tokenizer FILE) [--jsonl]", "text to token ids",
      "A line is a string, or {\"text\", \"add_special\": true, \"parse_special\": false}.",
