@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "ckpt/ckpt_fixture.h"
 #include "cli/npy_read.h"
 #include "cli/npy_write.h"
@@ -239,6 +240,24 @@ static void files_that_lie(void **state) {
     assert_refused(fx_path(dir, "none.npy"), ERR_NOT_FOUND, "cannot open");
 }
 
+static void memory_may_end_anywhere(void **state) {
+    (void)state;
+    const char *path = fx_path(dir, "m.npy");
+    put_file(path, 1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 1)}", "\1\0\2\0", 4);
+    bool ok = false;
+    for (int n = 0; !ok; n++) {
+        Arena a = {0};
+        Err err = {0};
+        mlxcel_tensor t;
+        mem_fail_after(n);
+        ok = npy_read(path, &a, &t, &err);
+        mem_fail_after(-1);
+        if (!ok) assert_int_equal(err.kind, ERR_NOMEM);
+        if (n == 0) assert_false(ok);
+        arena_deinit(&a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type),
@@ -247,6 +266,7 @@ int main(void) {
         cmocka_unit_test(written_is_read),
         cmocka_unit_test(headers_as_python_writes_them),
         cmocka_unit_test(files_that_lie),
+        cmocka_unit_test(memory_may_end_anywhere),
     };
     if (!mkdtemp(dir)) return 1;
     int failed = cmocka_run_group_tests_name("npy_read", tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "cli/tensor_json.h"
 
 static void shapes_and_types(void **state) {
@@ -76,10 +77,27 @@ static void what_is_no_tensor(void **state) {
     }
 }
 
+static void memory_may_end_anywhere(void **state) {
+    (void)state;
+    bool ok = false;
+    for (int n = 0; !ok; n++) {
+        Arena a = {0};
+        Err err = {0};
+        mlxcel_tensor t;
+        mem_fail_after(n);
+        ok = tensor_from_json(STR("[[1, 2], [3, 4]]"), &a, &t, &err);
+        mem_fail_after(-1);
+        if (!ok) assert_int_equal(err.kind, ERR_NOMEM);
+        if (n == 0) assert_false(ok);
+        arena_deinit(&a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_and_types),
         cmocka_unit_test(what_is_no_tensor),
+        cmocka_unit_test(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests_name("tensor_json", tests, NULL, NULL);
 }
