@@ -30,7 +30,7 @@ static BudgetAsk budget_ask(const Model *m, const EngineOptions *o) {
     if (m->arch.max_span && ask.max_rows < m->arch.max_span + o->n_slots)
         ask.max_rows = m->arch.max_span + o->n_slots;
     ask.max_out = o->n_slots > ENGINE_SCORE_ROWS ? o->n_slots : ENGINE_SCORE_ROWS;
-    if (ask.max_out > ask.max_rows) ask.max_out = ask.max_rows;
+    if (ask.max_out > piece_rows(o)) ask.max_out = piece_rows(o);
     return ask;
 }
 
