@@ -278,6 +278,18 @@ static void shared_planes_are_the_same(void **state) {
     check_golden("decoder/llama4_text", "ref", "auto", PLANE_F32, false);
 }
 
+/* Latents, alone and with a choice of keys of its own or of an earlier layer. */
+static void latents_and_chosen_keys_are_the_same(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"decoder/deepseek_v3", "decoder/deepseek_v32",
+                                        "decoder/glm_moe_dsa"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        check_golden(NAMES[i], "ref", "auto", PLANE_F32, false);
+        check_golden(NAMES[i], "cpu", "auto", PLANE_F16, false);
+        check_golden(NAMES[i], "cpu", "portable", PLANE_Q8_0, false);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_is_the_same),
@@ -287,6 +299,7 @@ int main(void) {
         cmocka_unit_test(cpu_is_the_same_with_experts),
         cmocka_unit_test(recurrent_models_are_the_same),
         cmocka_unit_test(scans_are_the_same),
-        cmocka_unit_test(shared_planes_are_the_same)};
+        cmocka_unit_test(shared_planes_are_the_same),
+        cmocka_unit_test(latents_and_chosen_keys_are_the_same)};
     return cmocka_run_group_tests_name("same_tokens", tests, NULL, NULL);
 }

@@ -130,7 +130,7 @@ static inline const float *host_floats(const HostExec *ex, WeightId w) {
 HostOpFn host_route, host_expert_sum, host_input, host_concat, host_reduce, host_unfold, host_pool,
     host_pos_scale, host_mix, host_col_scale, host_gather_sum, host_conv, host_ssm, host_delta,
     host_rg_lru, host_key_select, host_embed;
-/* ATTN over picked keys (in[1]), for any backend: f64, keys in ascending order. */
+/* ATTN over picked keys (in[1]) and over two planes, for any backend: f64, keys in ascending order. */
 HostOpFn host_attn_picked;
 #define HOST_SHARED_OPS                                                                            \
     [OP_ROUTE] = host_route, [OP_EXPERT_SUM] = host_expert_sum, [OP_INPUT] = host_input,           \

@@ -62,22 +62,34 @@ static double index_score(const OpKeySelect *p, const float *q, const float *w, 
     return sum;
 }
 
+/* The whole groups of `rate` slots in [lo, hi): [*first, *end), each kept at its last slot. */
+static void groups_seen(const StepRow *row, uint32_t rate, uint32_t *first, uint32_t *end) {
+    *first = row->lo / rate + (row->lo % rate != 0);
+    *end = row->hi / rate;
+    if (*end < *first) *end = *first;
+}
+
+static uint32_t group_slot(uint32_t group, uint32_t rate) { return group * rate + rate - 1; }
+
 void host_key_select(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     Mat q = host_mat(ex, op->in[0]), w = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
     const OpKeySelect *p = &op->p.key_select;
+    uint32_t rate = ex->program->planes[op->plane[0]].rate, first, end;
     float key[PICK_MAX_COLS];
     Best best;
     for (uint32_t r = (uint32_t)i_thread; r < out.rows; r += (uint32_t)n_threads) {
         const StepRow *row = &step_rows(ex->step)[r];
         best.n = 0;
         best.k = p->k;
-        for (uint32_t j = row->lo; j < row->hi; j++) {
-            if (row->hi - row->lo <= best.k) { /* all of them: no need to score */
-                offer(&best, 0, j);
+        groups_seen(row, rate, &first, &end);
+        for (uint32_t g = first; g < end; g++) {
+            uint32_t slot = group_slot(g, rate);
+            if (end - first <= best.k) { /* all of them: no need to score */
+                offer(&best, 0, slot);
                 continue;
             }
-            ex->be->ops->plane_row(ex, op->plane[0], &step_seqs(ex->step)[row->seq], j, 0, key);
-            offer(&best, index_score(p, q.p + r * q.stride, w.p + r * w.stride, key), j);
+            ex->be->ops->plane_row(ex, op->plane[0], &step_seqs(ex->step)[row->seq], slot, 0, key);
+            offer(&best, index_score(p, q.p + r * q.stride, w.p + r * w.stride, key), slot);
         }
         slots_sort(best.slot, best.n);
         for (uint32_t i = 0; i < out.cols; i++)
@@ -85,31 +97,68 @@ void host_key_select(const HostExec *ex, const Op *op, int i_thread, int n_threa
     }
 }
 
+/* The keys of one row: `near` slots from lo on of the first plane (joint), then of the far one those
+ * picked, or its groups [first, end). */
 typedef struct Pick {
     const HostExec *ex;
     const Op *op;
     const StepSeq *seq;
-    const float *slots; /* ascending, -1 behind the last */
-    uint32_t n, lo, hi, kv_head;
+    uint32_t lo, near;
+    const float *slots; /* ascending, -1 behind the last; NULL: groups */
+    uint32_t n_slots, far_lo, far_hi;
+    uint32_t first, end, rate;
+    uint32_t kv_head;
 } Pick;
 
-static bool pick_slot(const Pick *p, uint32_t i, uint32_t *slot) {
+static uint32_t pick_count(const Pick *p) {
+    return p->near + (p->slots ? p->n_slots : p->end - p->first);
+}
+
+/* The place of key i; false: there is none. */
+static bool pick_place(const Pick *p, uint32_t i, PlaneId *plane, uint32_t *slot) {
+    *plane = p->op->plane[0];
+    *slot = p->lo + i;
+    if (i < p->near) return true;
+    i -= p->near;
+    if (p->op->p.attn.joint) *plane = p->op->plane[1];
+    *slot = p->first + i;
+    if (!p->slots) return *slot = group_slot(*slot, p->rate), true;
     if (!(p->slots[i] >= 0)) return false;
     *slot = (uint32_t)p->slots[i];
-    return *slot >= p->lo && *slot < p->hi;
+    return *slot >= p->far_lo && *slot < p->far_hi;
+}
+
+static Pick pick_of(const HostExec *ex, const Op *op, const StepRow *row, const float *slots,
+                    uint32_t n_slots) {
+    const OpAttn *a = &op->p.attn;
+    Pick p = {.ex = ex,
+              .op = op,
+              .seq = &step_seqs(ex->step)[row->seq],
+              .slots = slots,
+              .n_slots = n_slots,
+              .rate = ex->program->planes[op->plane[1]].rate};
+    host_attn_keys(ex, a, row, &p.far_lo, &p.far_hi);
+    if (!a->joint) return p;
+    p.lo = p.far_lo;
+    p.near = p.far_hi > p.lo ? p.far_hi - p.lo : 0;
+    p.far_lo = row->lo;
+    groups_seen(row, p.rate, &p.first, &p.end);
+    return p;
 }
 
 /* One head of one row, in two passes: the maximum, then the weights. */
 static void pick_attend(const Pick *p, const float *q, const float *sink, float *out) {
     const OpAttn *a = &p->op->p.attn;
+    bool one_row = a->joint || p->op->plane[1] == p->op->plane[0];
     float row[PICK_MAX_COLS];
     double acc[PICK_MAX_COLS] = {0}, max = sink ? *sink : -INFINITY, sum = 0;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1 && sink) sum += exp(*sink - max);
-        for (uint32_t i = 0, slot; i < p->n; i++) {
-            if (!pick_slot(p, i, &slot)) continue;
+        for (uint32_t i = 0, n = pick_count(p), slot; i < n; i++) {
+            PlaneId plane;
+            if (!pick_place(p, i, &plane, &slot)) continue;
             double s = 0;
-            p->ex->be->ops->plane_row(p->ex, p->op->plane[0], p->seq, slot, p->kv_head, row);
+            p->ex->be->ops->plane_row(p->ex, plane, p->seq, slot, p->kv_head, row);
             for (uint32_t c = 0; c < a->head_dim; c++) s += (double)q[c] * row[c];
             s *= (double)a->scale;
             if (a->softcap != 0) s = a->softcap * tanh(s / (double)a->softcap);
@@ -119,7 +168,7 @@ static void pick_attend(const Pick *p, const float *q, const float *sink, float 
             }
             double e = exp(s - max);
             sum += e;
-            if (p->op->plane[1] != p->op->plane[0])
+            if (!one_row)
                 p->ex->be->ops->plane_row(p->ex, p->op->plane[1], p->seq, slot, p->kv_head, row);
             for (uint32_t c = 0; c < a->v_dim; c++) acc[c] += e * row[c];
         }
@@ -128,21 +177,17 @@ static void pick_attend(const Pick *p, const float *q, const float *sink, float 
 }
 
 void host_attn_picked(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    Mat q = host_mat(ex, op->in[0]), picks = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    Mat q = host_mat(ex, op->in[0]), out = host_mat(ex, op->out), picks = {0};
+    if (op->in[1] != VAL_NONE) picks = host_mat(ex, op->in[1]);
     const OpAttn *a = &op->p.attn;
     const float *sinks = host_floats(ex, op->w[0]);
     uint32_t from, to;
     host_share(q.rows * a->n_heads, i_thread, n_threads, &from, &to);
     for (uint32_t i = from; i < to; i++) {
         uint32_t r = i / a->n_heads, h = i % a->n_heads;
-        const StepRow *row = &step_rows(ex->step)[r];
-        Pick p = {.ex = ex,
-                  .op = op,
-                  .seq = &step_seqs(ex->step)[row->seq],
-                  .slots = picks.p + r * picks.stride,
-                  .n = picks.cols,
-                  .kv_head = h / (a->n_heads / a->n_kv_heads)};
-        host_attn_keys(ex, a, row, &p.lo, &p.hi);
+        const float *slots = picks.p ? picks.p + r * picks.stride : NULL;
+        Pick p = pick_of(ex, op, &step_rows(ex->step)[r], slots, picks.cols);
+        p.kv_head = h / (a->n_heads / a->n_kv_heads);
         pick_attend(&p, q.p + r * q.stride + (size_t)h * a->head_dim, sinks ? sinks + h : NULL,
                     out.p + r * out.stride + (size_t)h * a->v_dim);
     }

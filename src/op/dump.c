@@ -101,6 +101,7 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         if (op->p.attn.window) buf_putf(out, " window=%u", op->p.attn.window);
         if (op->p.attn.chunk) buf_putf(out, " chunk=%u", op->p.attn.chunk);
         if (op->p.attn.cross) buf_put(out, STR(" cross"));
+        if (op->p.attn.joint) buf_put(out, STR(" joint"));
         if (op->p.attn.softcap != 0) buf_putf(out, " softcap=%.9g", (double)op->p.attn.softcap);
         break;
     case OP_ACT:

@@ -144,6 +144,7 @@ typedef struct OpAttn {
     float scale, softcap;
     uint32_t chunk; /* keys since the last multiple of it; 0: none */
     bool cross;     /* all keys of the sequence's CROSS pages instead of lo..hi */
+    bool joint;     /* the second plane is one of latents too: both under one softmax */
 } OpAttn;
 
 enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 }; /* backends keep a row's choice on the stack */
@@ -341,6 +342,9 @@ Val prog_block_linear(ProgBuilder *b, Val x, WeightId w, uint32_t n_parts, uint3
 /* attention over chosen keys only */
 Val prog_attn_picked(ProgBuilder *b, Val q, Val picks, PlaneId k, PlaneId v, WeightId sinks,
                      OpAttn p);
+/* attention over two latent planes at once: near, and far with a rate (picks: VAL_NONE: all) */
+Val prog_attn_joint(ProgBuilder *b, Val q, Val picks, PlaneId near, PlaneId far, WeightId sinks,
+                    OpAttn p);
 Val prog_key_select(ProgBuilder *b, Val q, Val weights, PlaneId keys, OpKeySelect p);
 Val prog_conv(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t kernel, int layer);
 Val prog_ssm(ProgBuilder *b, Val x, Val dt, Val in_b, Val in_c, WeightId a, WeightId d, OpSsm p,

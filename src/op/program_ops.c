@@ -119,14 +119,16 @@ void prog_kv_write(ProgBuilder *b, Val x, PlaneId plane) {
     if (op) op->plane[0] = plane;
 }
 
-/* Planes of attention: K and V, or one latent plane as both. */
+/* Planes of attention: K and V, one latent plane as both, or two of latents. */
 static bool attn_planes(ProgBuilder *b, PlaneId k, PlaneId v, const OpAttn *p) {
     if (k == PLANE_NONE || v == PLANE_NONE) return prog_fail(b, OP_ATTN, "plane", 0, 1), false;
     const ProgPlane *kp = &PLANES(b)[k], *vp = &PLANES(b)[v];
     if (kp->heads != p->n_kv_heads || kp->head_cols != p->head_dim)
         return prog_fail(b, OP_ATTN, "k width", kp->head_cols, p->head_dim), false;
-    bool fits =
-        k == v ? kp->use == PLANE_LATENT && p->v_dim <= vp->head_cols : vp->head_cols == p->v_dim;
+    bool latent = kp->use == PLANE_LATENT && vp->use == PLANE_LATENT && p->v_dim <= p->head_dim;
+    bool fits = p->joint ? latent && vp->head_cols == p->head_dim
+                : k == v ? latent
+                         : vp->head_cols == p->v_dim;
     if (vp->heads != p->n_kv_heads || !fits)
         return prog_fail(b, OP_ATTN, "v width", vp->head_cols, p->v_dim), false;
     return true;
@@ -151,6 +153,12 @@ Val prog_attn_picked(ProgBuilder *b, Val q, Val picks, PlaneId k, PlaneId v, Wei
     op->plane[1] = v;
     op->p.attn = p;
     return op->out;
+}
+
+Val prog_attn_joint(ProgBuilder *b, Val q, Val picks, PlaneId near, PlaneId far, WeightId sinks,
+                    OpAttn p) {
+    p.joint = true;
+    return prog_attn_picked(b, q, picks, near, far, sinks, p);
 }
 
 Val prog_attn(ProgBuilder *b, Val q, PlaneId k, PlaneId v, WeightId sinks, OpAttn p) {

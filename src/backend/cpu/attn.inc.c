@@ -652,7 +652,7 @@ static void attend_ranges(const Attn *a, int i_thread, int n_threads) {
 }
 
 void ISA(op_attn)(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    if (op->in[1] != VAL_NONE) {
+    if (op->in[1] != VAL_NONE || op->p.attn.joint) {
         host_attn_picked(ex, op, i_thread, n_threads);
         return;
     }
