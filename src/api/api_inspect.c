@@ -121,6 +121,7 @@ static void put_model(JsonWriter *w, const mlxcel_model *model) {
     put_str(w, "architecture", str_c(m->arch.arch->name));
     put_str(w, "model_type", m->ck->config.model_type);
     put_str(w, "kind", str_c(m->arch.arch->kind));
+    if (m->arch.media) put_str(w, "media", str_c(m->arch.media->kind));
     put_u64(w, "n_layers", m->arch.n_layers);
     put_u64(w, "hidden_size", m->arch.hidden);
     put_u64(w, "vocab_size", m->arch.vocab);
@@ -224,26 +225,34 @@ bool mlxcel_model_inspect(const mlxcel_model *model, const mlxcel_engine_options
     return api_string(&text, json, error);
 }
 
+static void put_names(JsonWriter *w, const char *key, const char *const *names) {
+    json_w_key(w, str_c(key));
+    json_w_array(w);
+    for (; names && *names; names++) json_w_str(w, str_c(*names));
+    json_w_end(w);
+}
+
+static void put_family(JsonWriter *w, const char *name, const char *kind,
+                       const char *const *model_types, const char *const *gguf) {
+    json_w_object(w);
+    put_str(w, "name", str_c(name));
+    put_names(w, "model_types", model_types);
+    put_names(w, "gguf", gguf);
+    put_str(w, "kind", str_c(kind));
+    json_w_end(w);
+}
+
 bool mlxcel_arch_json(mlxcel_string **json, mlxcel_error *error) {
     Buf text = {0};
     JsonWriter w = {.out = &text};
-    size_t n;
+    size_t n, n_media;
     const Arch *const *list = arch_list(&n);
+    const ArchMedia *const *media = arch_media_list(&n_media);
     json_w_array(&w);
-    for (size_t i = 0; i < n; i++) {
-        json_w_object(&w);
-        put_str(&w, "name", str_c(list[i]->name));
-        json_w_key(&w, STR("model_types"));
-        json_w_array(&w);
-        for (const char *const *t = list[i]->model_types; t && *t; t++) json_w_str(&w, str_c(*t));
-        json_w_end(&w);
-        json_w_key(&w, STR("gguf"));
-        json_w_array(&w);
-        for (const char *const *t = list[i]->gguf; t && *t; t++) json_w_str(&w, str_c(*t));
-        json_w_end(&w);
-        put_str(&w, "kind", str_c(list[i]->kind));
-        json_w_end(&w);
-    }
+    for (size_t i = 0; i < n; i++)
+        put_family(&w, list[i]->name, list[i]->kind, list[i]->model_types, list[i]->gguf);
+    for (size_t i = 0; i < n_media; i++)
+        put_family(&w, media[i]->name, media[i]->kind, media[i]->model_types, NULL);
     json_w_end(&w);
     return api_string(&text, json, error);
 }

@@ -80,7 +80,9 @@ double mlxcel_model_load_ms(const mlxcel_model *model) {
 
 bool mlxcel_model_program(const mlxcel_model *model, mlxcel_string **listing, mlxcel_error *error) {
     Buf out = {0};
-    program_dump(model->m->arch.text, &out);
+    const Program *list[ARCH_MAX_PROGRAMS];
+    uint32_t n = arch_programs(&model->m->arch, list);
+    for (uint32_t i = 0; i < n; i++) program_dump(list[i], &out);
     return api_string(&out, listing, error);
 }
 

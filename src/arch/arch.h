@@ -204,6 +204,7 @@ bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_C
 /* The programs there are, text first; a weight's source number means the same in all. */
 uint32_t arch_programs(const ArchModel *m, const Program *out[ARCH_MAX_PROGRAMS]);
 const Arch *const *arch_list(size_t *n);
+const ArchMedia *const *arch_media_list(size_t *n); /* the wrappers */
 const Arch *arch_find(const Checkpoint *ck); /* NULL if the registry has no such family */
 
 /* decoder.c, for families */

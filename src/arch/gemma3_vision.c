@@ -95,6 +95,7 @@ static const RoleDelta NAMES[] = {
 
 const ArchMedia MEDIA_GEMMA3 = {
     .name = "gemma3",
+    .kind = "image",
     .model_types = (const char *const[]){"gemma3", NULL},
     .names = NAMES,
     .places = CLIP_TOWER_PLACES,

@@ -97,6 +97,7 @@ static const RoleDelta NAMES[] = {
 
 const ArchMedia MEDIA_LLAVA = {
     .name = "llava",
+    .kind = "image",
     .model_types = (const char *const[]){"llava", NULL},
     .names = NAMES,
     .places = CLIP_TOWER_PLACES,

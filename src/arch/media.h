@@ -69,6 +69,7 @@ typedef struct MediaPlan {
 
 struct ArchMedia {
     const char *name;
+    const char *kind;               /* what it takes: "image" */
     const char *const *model_types; /* config.json's, NULL-terminated */
     const RoleDelta *names;         /* of the tower's tensors */
     /* Where tensors may hang, NULL-terminated pairs: of plain names, of names with a leading '/'. */

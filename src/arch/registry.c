@@ -51,6 +51,11 @@ static const Arch *find(const Checkpoint *ck, Config *out) {
     return by_type(ck->kind, out->model_type);
 }
 
+const ArchMedia *const *arch_media_list(size_t *n) {
+    *n = N_WRAPPERS;
+    return WRAPPERS;
+}
+
 static const ArchMedia *wrapper_find(const Checkpoint *ck) {
     for (size_t i = 0; i < N_WRAPPERS && ck->config.json; i++)
         for (const char *const *t = WRAPPERS[i]->model_types; *t; t++)
