@@ -154,8 +154,24 @@ static bool transposed_f32(const WeightSource *s, uint32_t n0, uint32_t n1, floa
            decode_rows(s->form->plain, sc->rows.p, bytes, n1 - n0, s->k, out, err);
 }
 
-bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
-                   Err *err) {
+/* Columns of n rows, as stored or decoded, into the order of taps. */
+static bool turn_columns(const WeightSource *s, uint32_t n, void *out, size_t size,
+                         WeightScratch *sc, Err *err) {
+    size_t row = (size_t)s->k * size, groups = s->k / s->taps;
+    buf_clear(&sc->rows);
+    sc->rows.max = SIZE_MAX;
+    if (!buf_reserve(&sc->rows, row)) return err_nomem(err, s->name);
+    for (char *o = out, *end = o + n * row; o < end; o += row) {
+        memcpy(sc->rows.p, o, row);
+        for (size_t g = 0; g < groups; g++)
+            for (size_t t = 0; t < s->taps; t++)
+                memcpy(o + (t * groups + g) * size, sc->rows.p + (g * s->taps + t) * size, size);
+    }
+    return true;
+}
+
+static bool stored_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out,
+                         WeightScratch *sc, Err *err) {
     if (s->transposed)
         return gather_columns(s, n0, n1, out, dtype_info(s->form->plain)->block_bytes, sc, err);
     QMatrix m;
@@ -175,8 +191,15 @@ bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, W
     return true;
 }
 
-bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc,
-                 Err *err) {
+bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
+                   Err *err) {
+    return stored_plain(s, n0, n1, out, sc, err) &&
+           (!s->taps ||
+            turn_columns(s, n1 - n0, out, dtype_info(s->form->plain)->block_bytes, sc, err));
+}
+
+static bool stored_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out,
+                       WeightScratch *sc, Err *err) {
     if (s->transposed) return transposed_f32(s, n0, n1, out, sc, err);
     QMatrix m;
     uint32_t lo, hi;
@@ -196,6 +219,12 @@ bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, We
     for (uint32_t n = n0; n < n1; n++)
         memcpy(out + (size_t)(n - n0) * s->k, all + (size_t)(stored_row(s, n) - lo) * s->k, row);
     return true;
+}
+
+bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc,
+                 Err *err) {
+    return stored_f32(s, n0, n1, out, sc, err) &&
+           (!s->taps || turn_columns(s, n1 - n0, out, sizeof *out, sc, err));
 }
 
 /* One logical row of every wanted array is `row` elements of `size` bytes further on. */

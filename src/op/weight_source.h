@@ -20,6 +20,9 @@ typedef struct WeightSource {
     bool transposed;
     const uint32_t *row_map; /* n entries, or NULL: stored row = row0 + logical row */
     uint32_t row0;
+    /* plain floats: a row is stored [k / taps, taps], its columns are [taps, k / taps] (kernels of
+     * convolutions); 0: as stored */
+    uint32_t taps;
     bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);
     /* A hint, or NULL: bytes of a part that will be read soon; n_bytes 0: the part is done with. */
     void (*advise)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes);

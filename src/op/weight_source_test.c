@@ -197,6 +197,39 @@ static void another_source_is_not_mistaken(void **state) {
     arena_deinit(&g.arena);
 }
 
+/* A convolution's kernel, stored [outputs, inputs, taps]: columns come out tap by tap, from a row map
+ * too, as they are stored and decoded. */
+static void taps_come_first(void **state) {
+    (void)state;
+    enum { N = 32, INPUTS = 5, TAPS = 3, K = INPUTS * TAPS };
+    static const uint32_t MAP[N] = {7, 3, 31, 0, 12};
+    for (int mapped = 0; mapped < 2; mapped++) {
+        File f;
+        Err err = {0};
+        WeightScratch sc = {0};
+        float got[4 * K], want[K];
+        uint16_t plain[4 * K], stored;
+        file_floats(&f, N, K);
+        f.source.taps = TAPS;
+        f.source.row_map = mapped ? MAP : NULL;
+        if (!wsource_f32(&f.source, 1, 5, got, &sc, &err)) fail_msg("%s", err.msg);
+        if (!wsource_plain(&f.source, 1, 5, plain, &sc, &err)) fail_msg("%s", err.msg);
+        for (uint32_t r = 0; r < 4; r++) {
+            uint64_t row = mapped ? MAP[1 + r] : 1 + r;
+            if (!decode_with(&f.form, &f.m, row, row + 1, want, &err)) fail_msg("%s", err.msg);
+            for (uint32_t i = 0; i < INPUTS; i++)
+                for (uint32_t t = 0; t < TAPS; t++) {
+                    uint32_t from = i * TAPS + t, to = r * K + t * INPUTS + i;
+                    memcpy(&stored, f.m.part[QPART_WEIGHT].data + 2 * (row * K + from), 2);
+                    assert_memory_equal(&got[to], &want[from], sizeof(float));
+                    assert_int_equal(plain[to], stored);
+                }
+        }
+        wsource_scratch_deinit(&sc);
+        arena_deinit(&f.arena);
+    }
+}
+
 static bool fetch_fails(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out,
                         Err *err) {
     (void)part, (void)from, (void)n_bytes, (void)out;
@@ -235,6 +268,7 @@ int main(void) {
         cmocka_unit_test(rows_in_order_are_read_ahead),
         cmocka_unit_test(skipping_callers_are_not_read_ahead_for),
         cmocka_unit_test(another_source_is_not_mistaken),
+        cmocka_unit_test(taps_come_first),
         cmocka_unit_test(failed_reads_are_not_kept),
     };
     return cmocka_run_group_tests_name("weight_source", tests, NULL, NULL);
