@@ -138,6 +138,12 @@ typedef struct Decoder { /* what all layers of a decoder share, and where it is 
     uint32_t n_deepstack;
 } Decoder;
 
+/* What config.json means where it leaves a size out (the reference's class defaults; wrappers' text
+ * sections make use of them). 0: it may not. */
+typedef struct ArchSizes {
+    uint32_t hidden, ffn, layers, heads, kv_heads, context;
+} ArchSizes;
+
 struct Arch {
     const char *name;               /* file name of the family */
     const char *const *model_types; /* config.json's, NULL-terminated */
@@ -147,13 +153,16 @@ struct Arch {
     const char *kind;           /* "text" */
     const RoleDelta *names;     /* where tensor names differ from Llama's; NULL: nowhere */
     const char *const *ignored; /* tensors that may lie unused, globs; NULL: none */
-    uint32_t head_dim;          /* when the config does not say; 0: hidden / heads */
-    double rope_theta;          /* likewise; 0: 10000 */
-    double rope_share;          /* likewise, of partial_rotary_factor; 0: 1 */
+    ArchSizes sizes;
+    uint32_t head_dim; /* when the config does not say; 0: hidden / heads */
+    double rope_theta; /* likewise; 0: 10000 */
+    double rope_share; /* likewise, of partial_rotary_factor; 0: 1 */
     /* no layer need have a dense feed-forward: intermediate_size may be absent */
     bool no_dense;
     /* no layer has attention: nothing is asked of heads and positions */
     bool no_attn;
+    /* max_position_embeddings is the length that linear scaling extends to, not the original one */
+    bool positions_extended;
     /* without max_position_embeddings the context has no end */
     bool endless;
     /* GGUF files of this architecture have permuted q and k rows */
@@ -205,7 +214,7 @@ bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_C
 uint32_t arch_programs(const ArchModel *m, const Program *out[ARCH_MAX_PROGRAMS]);
 const Arch *const *arch_list(size_t *n);
 const ArchMedia *const *arch_media_list(size_t *n); /* the wrappers */
-const Arch *arch_find(const Checkpoint *ck); /* NULL if the registry has no such family */
+const Arch *arch_find(const Checkpoint *ck);        /* NULL if the registry has no such family */
 
 /* decoder.c, for families */
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) MUST_CHECK;

@@ -41,6 +41,7 @@ const Arch ARCH_GEMMA = {
     .kind = "text",
     .model_types = (const char *const[]){"gemma", NULL},
     .gguf = (const char *const[]){"gemma", NULL},
+    .sizes = {3072, 24576, 28, 16, 16, 8192},
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
     .adjust = gemma_shared,

@@ -36,10 +36,12 @@ const Arch ARCH_GEMMA3 = {
     .model_types = (const char *const[]){"gemma3_text", NULL},
     .gguf = (const char *const[]){"gemma3", NULL},
     .names = GEMMA_NAMES,
+    .sizes = {2304, 9216, 26, 8, 4, 131072},
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
     .gguf_wide_layers = 62,
     .rope_theta = 1e6,
+    .positions_extended = true,
     .adjust = adjust,
     .layer = layer,
 };

@@ -29,6 +29,7 @@ const Arch ARCH_LLAMA = {
     .kind = "text",
     .model_types = (const char *const[]){"llama", NULL},
     .gguf = (const char *const[]){"llama", NULL},
+    .sizes = {4096, 11008, 32, 32, 0, 2048},
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .gguf_unpermute = true,
     .adjust = adjust,

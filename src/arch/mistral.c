@@ -21,6 +21,7 @@ const Arch ARCH_MISTRAL = {
     .model_types = (const char *const[]){"mistral", NULL},
     .gguf_as = "llama",
     .gguf_unpermute = true,
+    .sizes = {4096, 14336, 32, 32, 8, 131072},
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .adjust = adjust,
 };
