@@ -41,18 +41,24 @@ static Val qkv(const Vit *v, Val x, int i) {
     return prog_linear_precise(d->b, x, m, b);
 }
 
+static Val turned(const Vit *v, Val x) {
+    if (!v->rope) return x;
+    return prog_rope(v->d->b, x, v->rope_spec, v->n_heads, v->head_dim, 0, false);
+}
+
 static Val attention(const Vit *v, Val x, int i) {
     Decoder *d = v->d;
     uint32_t n = v->n_heads * v->head_dim;
     Val h = prog_probe(d->b, qkv(v, x, i), "layers.%d.attn.qkv", i);
-    prog_kv_write(d->b, prog_view(d->b, h, n, n), v->k);
+    prog_kv_write(d->b, turned(v, prog_view(d->b, h, n, n)), v->k);
     prog_kv_write(d->b, prog_view(d->b, h, 2 * n, n), v->v);
     const OpAttn p = {.n_heads = v->n_heads,
                       .n_kv_heads = v->n_heads,
                       .head_dim = v->head_dim,
                       .v_dim = v->head_dim,
-                      .scale = (float)(1 / sqrt((double)v->head_dim))};
-    h = prog_attn(d->b, prog_view(d->b, h, 0, n), v->k, v->v, W_NONE, p);
+                      .scale = (float)(1 / sqrt((double)v->head_dim)),
+                      .cross = v->whole};
+    h = prog_attn(d->b, turned(v, prog_view(d->b, h, 0, n)), v->k, v->v, W_NONE, p);
     return vit_linear(v, h, ROLE_O, i, d->hidden, n);
 }
 

@@ -21,7 +21,11 @@ typedef struct Vit {
     bool gated;     /* feed-forward of gate, up and down */
     bool fused_qkv; /* one tensor, parts in this order */
     bool no_bias;   /* of no matrix */
-    PlaneId k, v;   /* vit_begin(): of all layers in turn, nobody reads a layer's keys after it */
+    bool rope;      /* queries and keys turn by rope_spec (prog_rope_spec()) */
+    uint32_t rope_spec;
+    /* of the layers that follow: rows see all n_cross rows of their sequence, not lo..hi */
+    bool whole;
+    PlaneId k, v; /* vit_begin(): of all layers in turn, nobody reads a layer's keys after it */
 } Vit;
 
 void vit_begin(Vit *v);

@@ -143,7 +143,8 @@ static bool rope_same(const RopeSpec *x, const RopeSpec *y) {
            x->short_factor == y->short_factor && x->long_factor == y->long_factor &&
            x->max_context == y->max_context &&
            memcmp(x->sections, y->sections, sizeof x->sections) == 0 &&
-           x->sections_interleaved == y->sections_interleaved;
+           x->sections_interleaved == y->sections_interleaved &&
+           x->sections_restart == y->sections_restart;
 }
 
 uint32_t prog_rope_spec(ProgBuilder *b, RopeSpec spec) {

@@ -143,7 +143,7 @@ typedef struct OpAttn {
     uint32_t n_heads, n_kv_heads, head_dim, v_dim, window;
     float scale, softcap;
     uint32_t chunk; /* keys since the last multiple of it; 0: none */
-    bool cross;     /* all keys of the sequence's CROSS pages instead of lo..hi */
+    bool cross;     /* all n_cross rows of the sequence instead of lo..hi */
     bool joint;     /* the second plane is one of latents too: both under one softmax */
 } OpAttn;
 

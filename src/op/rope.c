@@ -2,11 +2,20 @@
 
 #include <math.h>
 
+/* Which frequency of its series a pair has. */
+static uint32_t series_index(const RopeSpec *s, uint32_t pair) {
+    for (uint32_t c = 0; s->sections_restart && c < 4 && pair >= s->sections[c]; c++)
+        pair -= s->sections[c];
+    return pair;
+}
+
 /* theta^(-2i/d), computed as the references do: the power in f32 precision of the exponent, the
  * result rounded to f32. */
-static void plain_freq(double theta, uint32_t d, uint32_t n, float *out) {
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = 1.0f / (float)pow(theta, (double)((float)(2 * i) / (float)d));
+static void plain_freq(const RopeSpec *s, double theta, uint32_t n, float *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        float exponent = (float)(2 * series_index(s, i)) / (float)s->freq_dim;
+        out[i] = 1.0f / (float)pow(theta, (double)exponent);
+    }
 }
 
 /* Dynamic NTK (transformers' formula): the base grows with the length of the sequence beyond the
@@ -76,8 +85,7 @@ static double long_attn_factor(const RopeSpec *s) {
 void rope_inv_freq(const RopeSpec *s, uint32_t length_class, float *freq, float *attn_factor) {
     uint32_t n = s->rot_dim / 2;
     double factor = 1;
-    plain_freq(s->kind == ROPE_DYNAMIC ? dynamic_theta(s, length_class) : s->theta, s->freq_dim, n,
-               freq);
+    plain_freq(s, s->kind == ROPE_DYNAMIC ? dynamic_theta(s, length_class) : s->theta, n, freq);
     switch (s->kind) {
     case ROPE_PLAIN:
     case ROPE_DYNAMIC:

@@ -40,6 +40,7 @@ typedef struct RopeSpec {
     /* M-RoPE: pairs that use coordinate 0..3; all zero = coordinate 0 everywhere */
     uint32_t sections[4];
     bool sections_interleaved;
+    bool sections_restart; /* the first pair of each section has frequency 1 (not interleaved) */
 } RopeSpec;
 
 /* Writes rot_dim / 2 frequencies (radians per position) and the factor on cosines and sines. */

@@ -109,6 +109,19 @@ static void sections_choose_the_coordinate(void **state) {
     for (uint32_t i = 0; i < 8; i++) assert_int_equal(rope_section(&s, i), TURNS[i]);
 }
 
+/* Two coordinates of a picture: each half of a head turns by one, with the same frequencies. */
+static void sections_may_begin_anew(void **state) {
+    (void)state;
+    float f[4], m;
+    RopeSpec s = {
+        .rot_dim = 8, .freq_dim = 4, .theta = 10000, .sections = {2, 2}, .sections_restart = true};
+    rope_inv_freq(&s, 0, f, &m);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(rope_section(&s, i), i / 2);
+        close_to(f[i], i % 2 ? 0.01 : 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_linear),
@@ -117,6 +130,7 @@ int main(void) {
         cmocka_unit_test(yarn_ramps_between_its_ends),
         cmocka_unit_test(long_factors_go_by_class),
         cmocka_unit_test(sections_choose_the_coordinate),
+        cmocka_unit_test(sections_may_begin_anew),
     };
     return cmocka_run_group_tests_name("rope", tests, NULL, NULL);
 }
