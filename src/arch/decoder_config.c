@@ -1,7 +1,7 @@
 /* What a decoder's config says: sizes, heads, the defaults of all layers, experts, rope, context. */
-#include <math.h>
-
 #include "arch/decoder_config.h"
+
+#include <math.h>
 
 enum { MAX_LAYERS = 1024, MAX_WIDTH = 1 << 20, MAX_HEADS = 1024, MAX_HEAD_DIM = 1024 };
 
