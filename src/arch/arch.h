@@ -201,6 +201,8 @@ struct ArchModel {
     bool both_ways;
     uint32_t n_types, n_labels;
     uint32_t cross_rows; /* rows of cross planes a sequence has at most */
+    uint32_t tower_rows; /* of the tower, for one image or window of sound; 0: they vary */
+    bool needs_media;    /* every request must have some */
     /* the spec that fixes a request's length class; NULL: classes do not matter */
     const RopeSpec *class_rope;
     /* What the config came to, and the specs of its layers, for converters; NULL unless the generic

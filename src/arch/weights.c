@@ -199,11 +199,24 @@ static const CkptTensor *role_find(const WeightTable *t, Role role, int layer, c
     return matrix ? modsource_weight(t->ck, str_c(name)) : checkpoint_find(t->ck, str_c(name));
 }
 
-static void prefix_find(WeightTable *t) {
+/* Whether the embedding table is there, under the role's name or any of the family's. */
+static bool has_embed(WeightTable *t, const RoleDelta *deltas) {
+    const RoleName *name = t->n.names[ROLE_EMBED];
+    bool found = role_find(t, ROLE_EMBED, -1, ".weight") != NULL;
+    for (const RoleDelta *d = deltas; !found && d && d->role != ROLE_COUNT; d++) {
+        if (d->role != ROLE_EMBED) continue;
+        t->n.names[ROLE_EMBED] = &d->name;
+        found = role_find(t, ROLE_EMBED, -1, ".weight") != NULL;
+    }
+    t->n.names[ROLE_EMBED] = name;
+    return found;
+}
+
+static void prefix_find(WeightTable *t, const RoleDelta *deltas) {
     size_t i = 0, n = sizeof PREFIXES / sizeof *PREFIXES;
     for (; i < n; i++) {
         t->n.prefix = str_c(PREFIXES[i]);
-        if (role_find(t, ROLE_EMBED, -1, ".weight")) break;
+        if (has_embed(t, deltas)) break;
     }
     if (i == n) t->n.prefix = str_c(PREFIXES[0]);
     if (str_eqc(t->n.prefix, "language_model.model.")) t->n.root = STR("language_model.");
@@ -286,7 +299,7 @@ WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const ch
     t->finder = (ModuleFinder){
         .ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
     if (!t->finder.used) return NULL;
-    prefix_find(t);
+    prefix_find(t, deltas);
     names_choose(t, deltas);
     /* reported like the first missing tensor */
     if (!quantconfig_read(&t->config, ck, a, &t->err)) return t;
@@ -318,6 +331,20 @@ static uint32_t *unpermute_map(Arena *a, uint32_t n, uint32_t head_dim) {
     return map;
 }
 
+static bool taps_turn(WeightTable *t, const CkptTensor *ct, const TakePart *p, WeightSource *out) {
+    bool plain = out->form->kind == WFORM_PLAIN && dtype_info(out->form->plain)->is_float;
+    if (!plain || ct->n_dims != 3 || ct->shape[2] != p->taps) {
+        char got[96];
+        ckpt_shape_text(ct, got, sizeof got);
+        return err_set(&t->err, ERR_UNSUPPORTED,
+                       "tensor " STR_F " is %s %s; floats [%u, %u, %u] are accepted",
+                       STR_A(ct->name), dtype_info(ct->dtype)->name, got, p->n, p->k / p->taps,
+                       p->taps);
+    }
+    out->taps = p->taps;
+    return true;
+}
+
 static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *suffix,
                       const TakePart *p, WeightSource *out) {
     char name[MAX_NAME];
@@ -327,8 +354,10 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
                        (int)p->role);
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
     bool unpermute = p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF;
-    if (kind == WEIGHT_TABLE && p->n == 1 && !suffix[0]) { /* a parameter that is a row */
-        if (!modsource_vector(&t->finder, ct, p->k, 0, false, out, &t->err)) return false;
+    if (kind == WEIGHT_TABLE && !suffix[0]) { /* a parameter that is a row, or rows */
+        if (p->n == 1 ? !modsource_vector(&t->finder, ct, p->k, 0, false, out, &t->err)
+                      : !modsource_stack_rows(&t->finder, str_c(name), 1, p->n, p->k, out, &t->err))
+            return false;
     } else if (kind == WEIGHT_VECTOR) {
         uint32_t n = p->rows ? p->n_stored : p->k;
         if (!modsource_vector(&t->finder, ct, n, p->cols, unpermute || p->rows, out, &t->err))
@@ -338,6 +367,7 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
         if (!modsource_matrix(&t->finder, module, kind == WEIGHT_TABLE, 1,
                               p->rows ? p->n_stored : p->n, p->k, out, &t->err))
             return false;
+        if (p->taps && !taps_turn(t, ct, p, out)) return false;
     }
     if (p->rows) {
         out->n = kind == WEIGHT_VECTOR ? p->k : p->n;

@@ -118,6 +118,14 @@ typedef enum Role {
     ROLE_PROJ_NORM,
     ROLE_PROJ_1,
     ROLE_PROJ_2,
+    ROLE_FRAMES_1, /* convolutions over time */
+    ROLE_FRAMES_2,
+    /* attention to the rows of an encoder */
+    ROLE_CROSS_NORM,
+    ROLE_CROSS_Q,
+    ROLE_CROSS_K,
+    ROLE_CROSS_V,
+    ROLE_CROSS_O,
     /* encoders */
     ROLE_POS_EMBED,
     ROLE_TYPE_EMBED,
@@ -220,6 +228,9 @@ typedef struct TakePart {
      * are. The file has n_stored. */
     const uint32_t *rows;
     uint32_t n_stored;
+    /* a convolution's kernel, in the file [n, k / taps, taps] of floats, here [n, taps, k / taps] as
+     * UNFOLD has columns; 0: as it is */
+    uint32_t taps;
 } TakePart;
 
 /* suffix: ".weight", ".bias" */
