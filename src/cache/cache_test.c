@@ -299,8 +299,45 @@ static void failing_memory_is_an_error(void **state) {
     }
 }
 
+/* Pages of CROSS planes are taken once, stay as the sequence grows and is trimmed, and come back at
+ * its end; the table of a step has room for whichever has more. */
+static void cross_pages_stay(void **state) {
+    (void)state;
+    enum { ROWS = 3 * PAGE_TOKENS + 1 };
+    Err err = {0};
+    CacheContext c = {.api = &FAKE};
+    SeqCache s, t;
+    Program p = {.n_groups = 2, .groups = {{KEEP_ALL, 0}, {KEEP_CROSS, 0}}};
+    PlanesAsk ask = {.n_pages = {N_PAGES, 6}};
+    uint32_t table[2 * N_PAGES], first[4];
+    assert_true(cachepools_init(&c.pools, &p, &ask, &err));
+    assert_true(seqcache_init(&s, &c, 700, &err) && seqcache_take_cross(&s, ROWS, &err));
+    assert_true(seqcache_extend(&s, 65, &err));
+    assert_int_equal(seqcache_table_pages(&s), 4);
+    seqcache_write_table(&s, table);
+    for (int i = 0; i < 8; i++) assert_true((table[i] == PAGE_NONE) == (i == 2 || i == 3));
+    memcpy(first, table + 4, sizeof first);
+    assert_true(seqcache_extend(&s, 600, &err));
+    assert_int_equal(seqcache_table_pages(&s), 11);
+    assert_int_equal(seqcache_trim(&s, 10), 10);
+    assert_int_equal(seqcache_table_pages(&s), 4);
+    seqcache_write_table(&s, table);
+    assert_memory_equal(first, table + 4, sizeof first);
+    /* two pages are left where four are asked for */
+    assert_true(seqcache_init(&t, &c, 64, &err));
+    assert_false(seqcache_take_cross(&t, ROWS, &err));
+    assert_int_equal(err.kind, ERR_BUSY);
+    seqcache_deinit(&t);
+    assert_int_equal(c.pools.pages[1].n_free, 2);
+    seqcache_deinit(&s);
+    assert_int_equal(c.pools.pages[0].n_free, N_PAGES);
+    assert_int_equal(c.pools.pages[1].n_free, 6);
+    cachepools_deinit(&c.pools);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cross_pages_stay),
         cmocka_unit_test(prefixes_are_adopted_whole_and_in_part),
         cmocka_unit_test(a_full_pool_evicts_stored_prefixes_only),
         cmocka_unit_test(trimming_gives_pages_back),

@@ -1,6 +1,13 @@
 #include "cache/seqcache.h"
 
+#include <string.h>
+
 #include "base/mem.h"
+
+/* Pages of CROSS groups come and go all at once. */
+static bool is_cross(const SeqCache *c, uint32_t group) {
+    return c->ctx->pools.group[group].keep == KEEP_CROSS;
+}
 
 bool seqcache_init(SeqCache *c, CacheContext *ctx, uint32_t max_tokens, Err *err) {
     *c = (SeqCache){.ctx = ctx,
@@ -8,8 +15,11 @@ bool seqcache_init(SeqCache *c, CacheContext *ctx, uint32_t max_tokens, Err *err
                     .state = PAGE_NONE,
                     .from = PAGE_NONE};
     for (uint32_t g = 0; g < ctx->pools.n_groups; g++) {
+        if (is_cross(c, g)) continue;
         c->pages[g] = mem_calloc(c->max_pages, sizeof *c->pages[g]);
-        if (!c->pages[g]) return err_nomem(err, "page table");
+        if (c->pages[g]) continue;
+        seqcache_deinit(c);
+        return err_nomem(err, "page table");
     }
     return true;
 }
@@ -23,6 +33,8 @@ static void pages_drop(SeqCache *c, uint32_t group, uint32_t from, uint32_t to) 
     }
 }
 
+static uint32_t cross_pages(const SeqCache *c) { return (uint32_t)pages_for(c->n_cross); }
+
 static void marks_cut(SeqCache *c, uint32_t n_tokens) {
     while (c->n_marks && c->marks[c->n_marks - 1].n_tokens > n_tokens)
         pagepool_unref(&c->ctx->pools.states, c->marks[--c->n_marks].slot);
@@ -31,7 +43,7 @@ static void marks_cut(SeqCache *c, uint32_t n_tokens) {
 void seqcache_deinit(SeqCache *c) {
     if (!c->ctx) return;
     for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
-        if (c->pages[g]) pages_drop(c, g, 0, c->n_pages);
+        if (c->pages[g]) pages_drop(c, g, 0, is_cross(c, g) ? cross_pages(c) : c->n_pages);
         mem_free(c->pages[g]);
     }
     while (c->n_marks) pagepool_unref(&c->ctx->pools.states, c->marks[--c->n_marks].slot);
@@ -46,6 +58,35 @@ static uint32_t page_take(CacheContext *ctx, uint32_t group) {
     return page;
 }
 
+bool seqcache_take_cross(SeqCache *c, uint32_t n_rows, Err *err) {
+    c->n_cross = n_rows;
+    uint32_t n = cross_pages(c);
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
+        if (!is_cross(c, g)) continue;
+        c->pages[g] = mem_calloc((size_t)n + 1, sizeof *c->pages[g]);
+        if (!c->pages[g]) return err_nomem(err, "page table");
+        for (uint32_t i = 0; i < n; i++) c->pages[g][i] = PAGE_NONE;
+        for (uint32_t i = 0; i < n; i++)
+            if ((c->pages[g][i] = page_take(c->ctx, g)) == PAGE_NONE)
+                return err_set(err, ERR_BUSY, "all cache pages of the encoder's rows are in use");
+    }
+    return true;
+}
+
+uint32_t seqcache_table_pages(const SeqCache *c) {
+    uint32_t cross = cross_pages(c);
+    return cross > c->n_pages ? cross : c->n_pages;
+}
+
+void seqcache_write_table(const SeqCache *c, uint32_t *out) {
+    uint32_t n = seqcache_table_pages(c);
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++, out += n) {
+        uint32_t held = is_cross(c, g) ? cross_pages(c) : c->n_pages;
+        if (held) memcpy(out, c->pages[g], held * sizeof *out);
+        for (uint32_t i = held; i < n; i++) out[i] = PAGE_NONE;
+    }
+}
+
 static uint32_t state_take(CacheContext *ctx) {
     uint32_t slot = pagepool_take(&ctx->pools.states);
     if (slot == PAGE_NONE && ctx->tree && prefix_evict_state(ctx->tree))
@@ -55,6 +96,7 @@ static uint32_t state_take(CacheContext *ctx) {
 
 /* The last page of an adopted prefix is written on: a copy of it. false: no page to be had. */
 static bool copy_partial(SeqCache *c, uint32_t group) {
+    if (is_cross(c, group)) return true;
     PagePool *pool = &c->ctx->pools.pages[group];
     uint32_t *last = &c->pages[group][c->n_pages - 1], from = *last;
     if (from == PAGE_NONE || pool->refs[from] == 1) return true;
@@ -83,6 +125,7 @@ uint32_t seqcache_adopt(SeqCache *c, uint64_t key, const uint32_t *tokens, uint3
     c->n_pages = (uint32_t)pages_for(hit.n_tokens);
     bool ok = true;
     for (uint32_t g = 0; g < pools->n_groups; g++) {
+        if (is_cross(c, g)) continue;
         uint32_t first = cachepools_first_read(pools, g, hit.n_tokens) / PAGE_TOKENS;
         prefix_pages(&hit, g, c->pages[g]);
         for (uint32_t i = 0; i < c->n_pages; i++) {
@@ -101,10 +144,11 @@ uint32_t seqcache_adopt(SeqCache *c, uint64_t key, const uint32_t *tokens, uint3
 
 /* Whether every window that the row at slot n reads is still held. */
 static bool windows_held(const SeqCache *c, uint32_t n) {
-    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++)
-        for (uint32_t i = cachepools_first_read(&c->ctx->pools, g, n) / PAGE_TOKENS;
-             i < pages_for(n); i++)
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
+        uint32_t first = cachepools_first_read(&c->ctx->pools, g, n) / PAGE_TOKENS;
+        for (uint32_t i = first; !is_cross(c, g) && i < pages_for(n); i++)
             if (c->pages[g][i] == PAGE_NONE) return false;
+    }
     return true;
 }
 
@@ -112,6 +156,7 @@ static bool windows_held(const SeqCache *c, uint32_t n) {
 static void windows_release(SeqCache *c) {
     uint32_t next = c->n_tokens > CACHE_TRIM_TOKENS ? c->n_tokens - CACHE_TRIM_TOKENS : 0;
     for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
+        if (is_cross(c, g)) continue;
         uint32_t first = cachepools_first_read(&c->ctx->pools, g, next) / PAGE_TOKENS;
         for (uint32_t i = first; i-- > 0 && c->pages[g][i] != PAGE_NONE;)
             pages_drop(c, g, i, i + 1);
@@ -126,15 +171,24 @@ static bool unshare_last(SeqCache *c) {
     return true;
 }
 
+/* Pages [from, to) of all groups that grow. */
+static void pages_cut(SeqCache *c, uint32_t from, uint32_t to) {
+    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++)
+        if (!is_cross(c, g)) pages_drop(c, g, from, to);
+}
+
 static bool grow(SeqCache *c, uint32_t want) {
-    for (; c->n_pages < want; c->n_pages++)
+    for (; c->n_pages < want; c->n_pages++) {
+        bool ok = true;
         for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) {
-            uint32_t page = page_take(c->ctx, g);
-            c->pages[g][c->n_pages] = page;
-            if (page != PAGE_NONE) continue;
-            while (g-- > 0) pages_drop(c, g, c->n_pages, c->n_pages + 1);
-            return false;
+            if (is_cross(c, g)) continue;
+            c->pages[g][c->n_pages] = ok ? page_take(c->ctx, g) : PAGE_NONE;
+            ok = ok && c->pages[g][c->n_pages] != PAGE_NONE;
         }
+        if (ok) continue;
+        pages_cut(c, c->n_pages, c->n_pages + 1);
+        return false;
+    }
     return true;
 }
 
@@ -149,7 +203,7 @@ bool seqcache_extend(SeqCache *c, uint32_t n, Err *err) {
                        c->ctx->pools.states.n_pages);
     windows_release(c);
     if (!unshare_last(c) || !grow(c, want)) {
-        for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) pages_drop(c, g, had, c->n_pages);
+        pages_cut(c, had, c->n_pages);
         c->n_pages = had;
         return err_set(err, ERR_BUSY, "all cache pages are in use");
     }
@@ -186,7 +240,7 @@ uint32_t seqcache_trim(SeqCache *c, uint32_t n_tokens) {
         n = 0;
     }
     uint32_t keep = (uint32_t)pages_for(n);
-    for (uint32_t g = 0; g < c->ctx->pools.n_groups; g++) pages_drop(c, g, keep, c->n_pages);
+    pages_cut(c, keep, c->n_pages);
     if (keep < c->n_pages) c->n_pages = keep;
     return c->n_tokens = n;
 }

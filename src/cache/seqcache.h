@@ -1,7 +1,7 @@
 /* seqcache.h: one sequence's part of the cache: which pages hold which tokens, and where its
  * recurrent state lies. Pages come from the pools, from the prefix tree by reference, and are copied
  * before a write when somebody else holds them too. Pages that a window has left behind are given
- * back as the sequence grows.
+ * back as the sequence grows. Rows of another program (CROSS planes) have pages of their own.
  *
  *     SeqCache c;  seqcache_init(&c, ctx, max_tokens, err);
  *     n = seqcache_adopt(&c, key, tokens, n_tokens - 1)      what the prefix tree has
@@ -33,6 +33,7 @@ typedef struct SeqCache {
     uint32_t *pages[PLANE_MAX_GROUPS];
     uint32_t n_pages, max_pages;
     uint32_t n_tokens; /* rows written or about to be */
+    uint32_t n_cross;  /* rows of another program, in all of the pages that CROSS groups have */
     uint32_t state;    /* recurrent models: its slot */
     uint32_t from; /* the slot that the next step reads instead, one of the marks; or PAGE_NONE */
     bool from_is_due;                 /* no step has read it yet */
@@ -42,6 +43,13 @@ typedef struct SeqCache {
 
 bool seqcache_init(SeqCache *c, CacheContext *ctx, uint32_t max_tokens, Err *err) MUST_CHECK;
 void seqcache_deinit(SeqCache *c); /* gives everything back */
+/* Pages for so many rows of another program, in the groups of CROSS planes: once, for good. ERR_BUSY:
+ * not that many are free. */
+bool seqcache_take_cross(SeqCache *c, uint32_t n_rows, Err *err) MUST_CHECK;
+/* The sequence's slice of a step's page table (StepSeq): entries of a group, and all groups' written
+ * to out. */
+uint32_t seqcache_table_pages(const SeqCache *c);
+void seqcache_write_table(const SeqCache *c, uint32_t *out);
 /* Takes over the longest stored prefix of tokens[0..n) into an empty sequence; returns its
  * length. */
 uint32_t seqcache_adopt(SeqCache *c, uint64_t key, const uint32_t *tokens, uint32_t n);

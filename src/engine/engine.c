@@ -71,8 +71,10 @@ static bool open_parts(Engine *e, Err *err) {
         return false;
     for (uint32_t i = 0; i < m->arch.text->n_outputs; i++)
         if (str_eqc(str_c(m->arch.text->outputs[i].name), "logits")) e->logits_output = i;
+    if (m->arch.cross && !cross_new(m, e->cache.planes, &e->cross, err)) return false;
     /* Sequences that share a prefix name its pages each for themselves. */
-    uint64_t n_pages = pages_for(e->n_ctx) * e->opt.n_slots * m->arch.text->n_groups;
+    uint64_t most = e->n_ctx > m->arch.cross_rows ? e->n_ctx : m->arch.cross_rows;
+    uint64_t n_pages = pages_for(most) * e->opt.n_slots * m->arch.text->n_groups;
     if (n_pages > UINT32_MAX / sizeof(uint32_t) / 2)
         return err_set(err, ERR_LIMIT, "%u sequences of %u tokens", e->opt.n_slots, e->n_ctx);
     e->step = mem_alloc(step_bytes(e->max_rows, e->max_out, e->opt.n_slots, (uint32_t)n_pages));
@@ -108,6 +110,7 @@ void engine_close(Engine *e) {
     }
     const BackendApi *api = e->model->be->api;
     if (e->exec) api->exec_free(e->exec);
+    cross_free(e->cross);
     prefix_free(e->cache.tree);
     api->planes_free(e->model->be, e->cache.planes);
     cachepools_deinit(&e->cache.pools);

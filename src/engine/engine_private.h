@@ -3,6 +3,7 @@
 #ifndef MLXCEL_ENGINE_ENGINE_PRIVATE_H
 #define MLXCEL_ENGINE_ENGINE_PRIVATE_H
 
+#include "engine/cross.h"
 #include "engine/engine.h"
 
 enum { ENGINE_MAX_SLOTS = 256, ENGINE_SCORE_ROWS = 64 };
@@ -24,6 +25,7 @@ struct Engine {
     uint32_t piece_rows; /* of a step, unless a span that is never cut is larger; <= max_rows */
     Tower *tower;        /* NULL: the model takes no media */
     MediaNames *names;
+    Cross *cross; /* NULL: the model has no cross program */
     Job *running[ENGINE_MAX_SLOTS];
     uint32_t n_running;
     Job *queue, **queue_end; /* waiting, in order */

@@ -41,6 +41,10 @@ static bool detok_prime(Job *j, Err *err) {
 }
 
 static bool job_setup(Job *j, uint32_t n_ctx, const JobParams *p, Err *err) {
+    const ArchModel *arch = &j->model->arch;
+    if (arch->needs_media && !p->media)
+        return err_set(err, ERR_INPUT, "%s answers to media: the request has no input \"%s\"",
+                       arch->arch->name, arch->tower->inputs[0].name);
     if (!tokens_copy(j, p, n_ctx, err)) return false;
     if (j->model->arch.class_rope)
         j->length_class = rope_length_class(j->model->arch.class_rope, j->n_prompt);

@@ -1,7 +1,5 @@
 /* Which rows run next. Decode rows always; then prompts share what is left of the step, oldest
  * first. */
-#include <string.h>
-
 #include "base/os.h"
 #include "engine/engine_private.h"
 #include "engine/prefill_plan.h"
@@ -16,6 +14,7 @@ static bool start(Engine *e, Job *j, Err *err) {
         return false;
     if (!seqcache_init(&j->cache, &e->cache, j->max_tokens, err)) return false;
     j->has_cache = true;
+    if (e->cross && !cross_run(e->cross, j->p.media, &j->cache, j->p.cancel, err)) return false;
     if (!j->started_ns) j->started_ns = os_now_ns();
     if (!j->p.no_cache && !j->p.on_logits) {
         /* At least one token is evaluated: its logits are what the answer begins with. */
@@ -143,16 +142,17 @@ static void write_rows(Engine *e, uint32_t i_seq, const Planned *p, uint32_t *ro
                        uint32_t *page, uint32_t *media) {
     Job *j = p->job;
     StepSeq *seq = &step_seqs(e->step)[i_seq];
-    uint32_t slot = j->cache.n_tokens - p->n_rows, n_pages = j->cache.n_pages;
+    uint32_t slot = j->cache.n_tokens - p->n_rows, n_pages = seqcache_table_pages(&j->cache);
     *seq = (StepSeq){.first_row = *row,
                      .n_rows = p->n_rows,
                      .first_page = *page,
                      .n_pages = n_pages,
                      .length_class = j->length_class,
                      .state_from = seqcache_state_from(&j->cache),
-                     .state_to = j->cache.state};
-    for (uint32_t g = 0; g < e->cache.pools.n_groups; g++, *page += n_pages)
-        memcpy(step_pages(e->step) + *page, j->cache.pages[g], n_pages * sizeof(uint32_t));
+                     .state_to = j->cache.state,
+                     .n_cross = j->cache.n_cross};
+    seqcache_write_table(&j->cache, step_pages(e->step) + *page);
+    *page += n_pages * e->cache.pools.n_groups;
     for (uint32_t i = 0; i < p->n_rows; i++, slot++, (*row)++) {
         StepRow *r = &step_rows(e->step)[*row];
         bool is_media = media_row(j->p.media, slot) != MEDIA_NO_ROW;
@@ -180,7 +180,8 @@ bool sched_make_step(Engine *e) {
         if (j) emit_done(e, j, FINISH_CONTEXT, STR_NONE);
         return false;
     }
-    for (uint32_t i = 0; i < e->n_plan; i++) n_pages += e->plan[i].job->cache.n_pages;
+    for (uint32_t i = 0; i < e->n_plan; i++)
+        n_pages += seqcache_table_pages(&e->plan[i].job->cache);
     n_pages *= e->cache.pools.n_groups;
     step_layout(e->step, n_rows, n_out, e->n_plan, n_pages);
     for (uint32_t i = 0; i < e->n_plan; i++)
