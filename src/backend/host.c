@@ -173,6 +173,7 @@ static bool is_light(const HostExec *ex, const Op *op) {
     case OP_GLU:
     case OP_COL_SCALE:
     case OP_REDUCE:
+    case OP_SINKHORN:
         return floats <= LIGHT_FUNCTIONS;
     default:
         return false;

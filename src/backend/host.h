@@ -94,6 +94,10 @@ static inline uint32_t host_most_rows(const uint32_t rows[SPACE_MAX]) {
     for (uint32_t s = 0; s < SPACE_MAX; s++) most = rows[s] > most ? rows[s] : most;
     return most;
 }
+/* Rows of one head that a page holds. */
+static inline uint32_t host_page_rows(const ProgPlane *p) {
+    return (PAGE_TOKENS + p->rate - 1) / p->rate;
+}
 static inline PlaneType host_plane_type(const BackPlanes *pl, const ProgPlane *p) {
     return pl->type[p->use == PLANE_VALUE];
 }
@@ -129,7 +133,7 @@ static inline const float *host_floats(const HostExec *ex, WeightId w) {
  * and columns moved about), host_scan.c (recurrences), host_pick.c (chosen keys). */
 HostOpFn host_route, host_expert_sum, host_input, host_concat, host_reduce, host_unfold, host_pool,
     host_pos_scale, host_mix, host_col_scale, host_gather_sum, host_conv, host_ssm, host_delta,
-    host_rg_lru, host_key_select, host_embed;
+    host_rg_lru, host_key_select, host_embed, host_compress, host_sinkhorn;
 /* ATTN over picked keys (in[1]) and over two planes, for any backend: f64, keys in ascending order. */
 HostOpFn host_attn_picked;
 #define HOST_SHARED_OPS                                                                            \
@@ -138,7 +142,8 @@ HostOpFn host_attn_picked;
     [OP_POOL] = host_pool, [OP_POS_SCALE] = host_pos_scale, [OP_MIX] = host_mix,                   \
     [OP_COL_SCALE] = host_col_scale, [OP_GATHER_SUM] = host_gather_sum, [OP_CONV] = host_conv,     \
     [OP_SSM] = host_ssm, [OP_DELTA] = host_delta, [OP_RG_LRU] = host_rg_lru,                       \
-    [OP_KEY_SELECT] = host_key_select, [OP_EMBED] = host_embed
+    [OP_KEY_SELECT] = host_key_select, [OP_EMBED] = host_embed, [OP_COMPRESS] = host_compress,     \
+    [OP_SINKHORN] = host_sinkhorn
 
 /* The BackendApi functions of a host backend; open() is the backend's own and fills HostBackend. */
 #define HOST_API                                                                                   \

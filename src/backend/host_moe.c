@@ -9,7 +9,10 @@ static void probabilities(const OpRoute *p, const float *x, double *out) {
     double max = x[0], sum = 0;
     for (uint32_t e = 1; e < p->n_experts; e++) max = x[e] > max ? x[e] : max;
     for (uint32_t e = 0; e < p->n_experts; e++) {
-        out[e] = p->fn == ROUTE_SIGMOID ? 1 / (1 + exp(-(double)x[e])) : exp(x[e] - max);
+        double v = x[e];
+        out[e] = p->fn == ROUTE_SIGMOID   ? 1 / (1 + exp(-v))
+                 : p->fn == ROUTE_SOFTMAX ? exp(v - max)
+                                          : sqrt((v > 0 ? v : 0) + log1p(exp(-fabs(v))));
         sum += out[e];
     }
     for (uint32_t e = 0; p->fn == ROUTE_SOFTMAX && e < p->n_experts; e++) out[e] /= sum;
@@ -40,17 +43,19 @@ static void keep_groups(const OpRoute *p, double *select) {
         if (!keep[e / size]) select[e] = -INFINITY;
 }
 
-static void route_row(const OpRoute *p, const float *bias, const float *factor, const float *x,
-                      float *out) {
+/* given: k numbers that are chosen already, or NULL */
+static void route_row(const OpRoute *p, const float *bias, const float *factor, const float *given,
+                      const float *x, float *out) {
     double prob[ROUTE_MAX_EXPERTS], select[ROUTE_MAX_EXPERTS], sum = 0, weight[ROUTE_MAX_K];
     probabilities(p, x, prob);
     for (uint32_t e = 0; e < p->n_experts; e++) select[e] = prob[e] + (bias ? bias[e] : 0);
     if (p->n_groups > 1) keep_groups(p, select);
     for (uint32_t j = 0; j < p->k; j++) {
-        uint32_t e = take_best(select, p->n_experts);
+        bool there = !given || (given[j] >= 0 && given[j] < (float)p->n_experts);
+        uint32_t e = !given ? take_best(select, p->n_experts) : there ? (uint32_t)given[j] : 0;
         out[j] = (float)e;
-        weight[j] = prob[e];
-        sum += prob[e];
+        weight[j] = there ? prob[e] : 0;
+        sum += weight[j];
     }
     for (uint32_t j = 0; j < p->k; j++) {
         double w = weight[j] / (p->normalize ? sum + 1e-20 : 1) * p->scale;
@@ -60,11 +65,13 @@ static void route_row(const OpRoute *p, const float *bias, const float *factor, 
 
 void host_route(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
     const float *bias = host_floats(ex, op->w[0]), *factor = host_floats(ex, op->w[1]);
-    Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
+    Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out), given = {0};
+    if (op->in[1] != VAL_NONE) given = host_mat(ex, op->in[1]);
     uint32_t from, to;
     host_share(x.rows, i_thread, n_threads, &from, &to);
     for (uint32_t r = from; r < to; r++)
-        route_row(&op->p.route, bias, factor, x.p + r * x.stride, out.p + r * out.stride);
+        route_row(&op->p.route, bias, factor, given.p ? given.p + r * given.stride : NULL,
+                  x.p + r * x.stride, out.p + r * out.stride);
 }
 
 void host_expert_sum(const HostExec *ex, const Op *op, int i_thread, int n_threads) {

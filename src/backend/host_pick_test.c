@@ -12,7 +12,7 @@
 #include "backend/cpu/cpu_rig.inc.h"
 #include "backend/ref/ref.h"
 
-enum { N_ROWS = 150, N_PAGES = 3, MAX_ROW = 512, MAX_OUT = 128 };
+enum { N_ROWS = 200, N_PAGES = 4, MAX_ROW = 512, MAX_OUT = 128 };
 
 static const char *const BACKENDS[] = {"ref", "cpu"};
 
@@ -41,6 +41,7 @@ static const Shape SHAPES[] = {
     {SELECT, 4, 1, 6, 0, 5, 4, 0, 0, false, true, 0},
     {SELECT, 2, 1, 9, 0, 6, 8, 0, 0, false, false, 1},
     {SELECT, 2, 1, 4, 0, 1, 64, 0, 0, false, false, 0},
+    {SELECT, 2, 1, 4, 0, 30, 3, 0, 0, false, false, 0},
     {PICKED, 4, 2, 16, 16, 9, 1, 0, 0, true, false, 0},
     {PICKED, 6, 3, 5, 7, 3, 1, 0, 3, false, false, 1},
     {PICKED, 2, 1, 8, 24, 40, 1, 20, 0, false, false, 0},

@@ -180,3 +180,33 @@ void host_col_scale(const HostExec *ex, const Op *op, int i_thread, int n_thread
         }
     }
 }
+
+/* m[k * step] for k < n: divided by their sum + eps. */
+static void sum_to_one(double *m, uint32_t n, uint32_t step, double eps) {
+    double sum = eps;
+    for (uint32_t k = 0; k < n; k++) sum += m[k * step];
+    for (uint32_t k = 0; k < n; k++) m[k * step] /= sum;
+}
+
+static void softmax_row(const float *in, double *m, uint32_t n, double eps) {
+    double max = in[0], sum = 0;
+    for (uint32_t j = 1; j < n; j++) max = in[j] > max ? in[j] : max;
+    for (uint32_t j = 0; j < n; j++) sum += m[j] = exp(in[j] - max);
+    for (uint32_t j = 0; j < n; j++) m[j] = m[j] / sum + eps;
+}
+
+void host_sinkhorn(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    Mat x = host_mat(ex, op->in[0]), out = host_mat(ex, op->out);
+    const OpSinkhorn p = op->p.sinkhorn;
+    double m[SINKHORN_MAX_N * SINKHORN_MAX_N];
+    MY_ROWS(r, out) {
+        for (uint32_t i = 0; i < p.n; i++)
+            softmax_row(row_at(x, r) + (size_t)i * p.n, m + (size_t)i * p.n, p.n, p.eps);
+        for (uint32_t k = 0; k < p.times; k++) {
+            for (uint32_t i = 0; k && i < p.n; i++) sum_to_one(m + (size_t)i * p.n, p.n, 1, p.eps);
+            for (uint32_t j = 0; j < p.n; j++) sum_to_one(m + j, p.n, p.n, p.eps);
+        }
+        for (uint32_t i = 0; i < p.n * p.n; i++)
+            row_at(out, r)[i % p.n * p.n + i / p.n] = (float)m[i];
+    }
+}

@@ -203,12 +203,75 @@ static void mix_combines_streams_by_the_rows_own_matrix(void **state) {
     case_check(&c, "mix", prog_mix(c.b, x, coef, N_IN, N_OUT), want, N_OUT * N, 1e-7);
 }
 
+/* The result is the matrix turned round; its rows and columns add up to one. */
+static void sinkhorn_makes_rows_and_columns_add_up_to_one(void **state) {
+    (void)state;
+    enum { N = 4, TIMES = 30 };
+    Case c;
+    double want[N_ROWS * N * N];
+    case_begin(&c);
+    for (uint32_t r = 0; r < N_ROWS; r++) {
+        double m[N][N], eps = 1e-6;
+        for (int i = 0; i < N; i++) {
+            double sum = 0;
+            for (int j = 0; j < N; j++) sum += exp(c.x[r * N_X + i * N + j]);
+            for (int j = 0; j < N; j++) m[i][j] = exp(c.x[r * N_X + i * N + j]) / sum + eps;
+        }
+        for (int k = 0; k < 2 * TIMES - 1; k++)
+            for (int a = 0; a < N; a++) {
+                double sum = eps;
+                for (int b = 0; b < N; b++) sum += k % 2 ? m[a][b] : m[b][a];
+                for (int b = 0; b < N; b++) *(k % 2 ? &m[a][b] : &m[b][a]) /= sum;
+            }
+        for (int i = 0; i < N; i++) {
+            double sum = 0;
+            for (int j = 0; j < N; j++) sum += m[i][j], want[(r * N + j) * N + i] = m[i][j];
+            assert_true(fabs(sum - 1) < 1e-4);
+        }
+    }
+    Val x = prog_view(c.b, c.in, 0, N * N);
+    Val y = prog_sinkhorn(c.b, x, (OpSinkhorn){.n = N, .times = TIMES, .eps = 1e-6f});
+    case_check(&c, "sinkhorn", y, want, N * N, 1e-6);
+}
+
+/* Experts that a table names: in its order, with weights of the scores; numbers of no expert count
+ * for nothing. */
+static void routes_may_be_given(void **state) {
+    (void)state;
+    enum { N = 6, K = 3 };
+    Case c;
+    double want[N_ROWS * 2 * K];
+    float numbers[N_ROWS * K];
+    case_begin(&c);
+    for (uint32_t r = 0; r < N_ROWS; r++) {
+        double p[K] = {0}, sum = 1e-20;
+        for (uint32_t j = 0; j < K; j++) numbers[r * K + j] = (float)((r * 5 + j * 2) % N);
+        if (r % 7 == 3) numbers[r * K + 1] = r % 2 ? N : -1;
+        if (r % 7 == 4) numbers[r * K] = NAN;
+        for (uint32_t j = 0; j < K; j++) {
+            float e = numbers[r * K + j];
+            bool there = e >= 0 && e < N;
+            want[r * 2 * K + j] = there ? (double)e : 0;
+            if (there) sum += p[j] = sqrt(log(1 + exp(c.x[r * N_X + (uint32_t)e])));
+        }
+        for (uint32_t j = 0; j < K; j++) want[r * 2 * K + K + j] = 1.5 * p[j] / sum;
+    }
+    WeightId table = case_weight(&c, WEIGHT_TABLE, DTYPE_F32, numbers, N_ROWS, K);
+    OpRoute p = {
+        .fn = ROUTE_SQRT_SOFTPLUS, .normalize = true, .n_experts = N, .k = K, .scale = 1.5f};
+    Val logits = prog_view(c.b, c.in, 0, N);
+    Val y = prog_route_given(c.b, logits, prog_embed(c.b, table, 1), p);
+    case_check(&c, "route", y, want, 2 * K, 1e-6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(col_scale_multiplies_and_adds_by_column),
         cmocka_unit_test(reduce_gives_one_number_a_group),
         cmocka_unit_test(concat_puts_columns_side_by_side),
         cmocka_unit_test(gather_sum_weighs_table_rows),
-        cmocka_unit_test(mix_combines_streams_by_the_rows_own_matrix)};
+        cmocka_unit_test(mix_combines_streams_by_the_rows_own_matrix),
+        cmocka_unit_test(sinkhorn_makes_rows_and_columns_add_up_to_one),
+        cmocka_unit_test(routes_may_be_given)};
     return cmocka_run_group_tests_name("host_rows", tests, NULL, NULL);
 }

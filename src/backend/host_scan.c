@@ -180,3 +180,55 @@ void host_rg_lru(const HostExec *ex, const Op *op, int i_thread, int n_threads) 
         }
     }
 }
+
+/* A softmax under way: the largest score, the sum of exp(score - it), the same of values; sum 0: of
+ * nothing yet. */
+typedef struct Part {
+    float max, sum, value;
+} Part;
+
+static Part part_add(Part a, Part b) {
+    if (a.sum == 0) return b;
+    if (b.sum == 0) return a;
+    double max = a.max > b.max ? a.max : b.max, fa = exp(a.max - max), fb = exp(b.max - max);
+    return (Part){(float)max, (float)(fa * a.sum + fb * b.sum),
+                  (float)(fa * a.value + fb * b.value)};
+}
+
+/* Of each column: [this group | its other half, for the next | the group before's]. */
+static float compress_column(Part *state, const float *x, const float *gate, const float *bias,
+                             uint32_t cols, const OpCompress *p, bool last) {
+    const uint32_t at = p->overlap ? cols : 0;
+    state[0] = part_add(state[0], (Part){gate[at] + bias[at], 1, x[at]});
+    if (p->overlap) state[1] = part_add(state[1], (Part){gate[0] + bias[0], 1, x[0]});
+    if (!last) return 0;
+    Part all = p->overlap ? part_add(state[2], state[0]) : state[0];
+    if (p->overlap) state[2] = state[1], state[1] = (Part){0};
+    state[0] = (Part){0};
+    return (float)((double)all.value / all.sum);
+}
+
+/* State [column][part]. */
+void host_compress(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
+    Mat x = host_mat(ex, op->in[0]), gate = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
+    const OpCompress *p = &op->p.compress;
+    const float *bias = host_floats(ex, op->w[0]);
+    uint32_t parts = p->overlap ? 3 : 1, size = parts * 3, from, to;
+    host_share(out.cols, i_thread, n_threads, &from, &to);
+    for (uint32_t s = 0; s < ex->step->n_seqs; s++) {
+        Walk w = walk_begin(ex, op, s, (size_t)from * size, (size_t)to * size);
+        for (uint32_t r = w.seq->first_row; r < w.seq->first_row + w.seq->n_rows; r++) {
+            uint32_t place = step_rows(ex->step)[r].slot % p->rate;
+            for (uint32_t c = from; c < to; c++) {
+                Part state[3];
+                float *kept = w.state + (size_t)c * size;
+                memcpy(state, kept, size * sizeof *kept);
+                out_at(out, r)[c] = compress_column(state, row_at(x, r) + c, row_at(gate, r) + c,
+                                                    bias + (size_t)place * x.cols + c, out.cols, p,
+                                                    place == p->rate - 1);
+                memcpy(kept, state, size * sizeof *kept);
+            }
+            walk_mark(&w, r);
+        }
+    }
+}

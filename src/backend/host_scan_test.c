@@ -1,5 +1,5 @@
-/* Short convolutions, state space scans and gated linear recurrences (CONV, SSM, RG_LRU of
- * host_scan.c) on ref and on cpu: against plain loops, and the same bits however a sequence is cut
+/* Short convolutions, state space scans, gated linear recurrences and sums of groups (CONV, SSM, RG_LRU,
+ * COMPRESS of host_scan.c) on ref and on cpu: against plain loops, and the same bits however a sequence is cut
  * into steps, from a state that was kept, beside another sequence and for any number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +15,9 @@ enum { N_ROWS = 20, N_SEQS = 2, MAX_STATE = 1024, MAX_WEIGHTS = 3 };
 typedef struct Shape {
     OpCode code;
     OpSsm ssm;
-    uint32_t cols, kernel; /* CONV, RG_LRU */
+    uint32_t cols, kernel; /* CONV, RG_LRU; COMPRESS: columns of the result, rate */
     bool a_each;           /* a decay for each column of the state */
-    bool extra;            /* bias of CONV, D of SSM */
+    bool extra;            /* bias of CONV, D of SSM, overlap of COMPRESS */
 } Shape;
 
 static const Shape SHAPES[] = {
@@ -30,6 +30,10 @@ static const Shape SHAPES[] = {
     {OP_SSM, {6, 1, 1, 3, false}, 0, 0, true, true},
     {OP_SSM, {2, 4, 3, 2, true}, 0, 0, true, false},
     {OP_RG_LRU, {0}, 33, 0, false, false},
+    {OP_COMPRESS, {0}, 7, 4, false, false},
+    {OP_COMPRESS, {0}, 5, 3, false, true},
+    {OP_COMPRESS, {0}, 1, 1, false, true},
+    {OP_COMPRESS, {0}, 12, 20, false, false},
 };
 enum { N_SHAPES = sizeof SHAPES / sizeof *SHAPES };
 static const char *const BACKENDS[] = {"ref", "cpu"};
@@ -50,6 +54,7 @@ static uint32_t input_cols(const Shape *s) {
     const OpSsm *p = &s->ssm;
     if (s->code == OP_CONV) return s->cols;
     if (s->code == OP_RG_LRU) return 2 * s->cols;
+    if (s->code == OP_COMPRESS) return 2 * s->cols * (s->extra ? 2 : 1);
     return p->n_heads * p->head_dim + p->n_heads + 2 * p->n_groups * p->n_state;
 }
 
@@ -71,6 +76,8 @@ static void inputs_make(Case *c) {
             row[inner + i] = fabsf(row[inner + i]);
         for (uint32_t i = 0; c->shape.code == OP_RG_LRU && i < c->out; i++)
             row[c->out + i] = -fabsf(row[c->out + i]);
+        for (uint32_t i = c->cols / 2; c->shape.code == OP_COMPRESS && i < c->cols; i++)
+            row[i] *= 20; /* scores that leave little of most rows */
     }
 }
 
@@ -93,6 +100,13 @@ static Val record(Case *c, ProgBuilder *b, Val x) {
     if (s->code == OP_SSM) return record_ssm(c, b, x);
     if (s->code == OP_RG_LRU)
         return prog_rg_lru(b, prog_view(b, x, 0, s->cols), prog_view(b, x, s->cols, s->cols), 0);
+    if (s->code == OP_COMPRESS) {
+        uint32_t in = c->cols / 2;
+        c->a = rig_matrix(2, (size_t)in * s->kernel);
+        WeightId bias = vector(c, b, c->a, in * s->kernel);
+        return prog_compress(b, prog_view(b, x, 0, in), prog_view(b, x, in, in), bias,
+                             (OpCompress){s->kernel, s->extra}, 0);
+    }
     c->a = rig_matrix(2, (size_t)s->cols * s->kernel);
     c->d = rig_matrix(3, s->cols);
     WeightId w = vector(c, b, c->a, s->cols * s->kernel);
@@ -150,6 +164,22 @@ static void plain_ssm(const Case *c, uint32_t h, uint32_t p, double *y) {
     }
 }
 
+static double plain_compress(const Case *c, uint32_t r, uint32_t col) {
+    const Shape *s = &c->shape;
+    uint32_t in = c->cols / 2, own = s->extra ? s->cols : 0;
+    int64_t first = (int64_t)r + 1 - s->kernel, from = s->extra ? first - s->kernel : first;
+    double sum = 0, value = 0;
+    if ((r + 1) % s->kernel) return 0;
+    for (int64_t at = from < 0 ? 0 : from; at <= r; at++) {
+        uint32_t k = col + (at >= first ? own : 0);
+        const float *row = c->x + (size_t)at * c->cols;
+        double p = exp((double)row[in + k] + c->a[at % s->kernel * in + k]);
+        sum += p;
+        value += p * row[k];
+    }
+    return value / sum;
+}
+
 /* The first sequence, in doubles. */
 static void plain(const Case *c, double *y) {
     const OpSsm *p = &c->shape.ssm;
@@ -163,7 +193,9 @@ static void plain(const Case *c, double *y) {
                 double a = exp(row[c->out + col]);
                 state = r ? a * state + sqrt(1 - a * a) * row[col] : row[col];
             }
-            y[(size_t)r * c->out + col] = c->shape.code == OP_CONV ? plain_conv(c, r, col) : state;
+            y[(size_t)r * c->out + col] = c->shape.code == OP_CONV       ? plain_conv(c, r, col)
+                                          : c->shape.code == OP_COMPRESS ? plain_compress(c, r, col)
+                                                                         : state;
         }
     }
 }

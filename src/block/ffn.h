@@ -10,6 +10,7 @@ typedef struct FfnBlock {
     bool gated;
     Act act;
     float gate_scale;         /* on what act gets; 0: 1 */
+    float limit;              /* gated: gate at most this, up within it either way; 0: no limit */
     WeightId in, in_bias;     /* gated: [2 * width, hidden], gate over up; else [width, hidden] */
     WeightId down, down_bias; /* [hidden, width] */
 } FfnBlock;

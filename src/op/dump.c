@@ -24,6 +24,7 @@ static const char *const ACT_NAMES[ACT_COUNT] = {
     [ACT_CAP] = "cap",
 };
 static const char *const REDUCE_NAMES[REDUCE_COUNT] = {"mean", "rms", "sum"};
+static const char *const ROUTE_NAMES[ROUTE_FN_COUNT] = {"softmax", "sigmoid", "sqrt_softplus"};
 static const char *const POOL_NAMES[POOL_COUNT] = {"mean", "first", "last"};
 static const char *const PLANE_TYPE_NAMES[PLANE_TYPE_COUNT] = {
     [PLANE_F32] = "f32",   [PLANE_F16] = "f16",   [PLANE_BF16] = "bf16",
@@ -110,8 +111,8 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         if (op->p.act.param != 0) buf_putf(out, " %.9g", (double)op->p.act.param);
         break;
     case OP_ROUTE:
-        buf_putf(out, " %s %u of %u", op->p.route.fn == ROUTE_SIGMOID ? "sigmoid" : "softmax",
-                 op->p.route.k, op->p.route.n_experts);
+        buf_putf(out, " %s %u of %u", ROUTE_NAMES[op->p.route.fn], op->p.route.k,
+                 op->p.route.n_experts);
         if (op->p.route.n_groups > 1)
             buf_putf(out, " groups=%u/%u", op->p.route.k_groups, op->p.route.n_groups);
         break;
@@ -141,6 +142,12 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
         break;
     case OP_CONV:
         buf_putf(out, " kernel=%u", op->p.conv.kernel);
+        break;
+    case OP_COMPRESS:
+        buf_putf(out, " rate=%u%s", op->p.compress.rate, op->p.compress.overlap ? " overlap" : "");
+        break;
+    case OP_SINKHORN:
+        buf_putf(out, " %u times", op->p.sinkhorn.times);
         break;
     case OP_SSM:
         buf_putf(out, " heads=%ux%u state=%u groups=%u", op->p.ssm.n_heads, op->p.ssm.head_dim,

@@ -144,7 +144,8 @@ static bool rope_same(const RopeSpec *x, const RopeSpec *y) {
            x->max_context == y->max_context &&
            memcmp(x->sections, y->sections, sizeof x->sections) == 0 &&
            x->sections_interleaved == y->sections_interleaved &&
-           x->sections_restart == y->sections_restart;
+           x->sections_restart == y->sections_restart && x->pos_step == y->pos_step &&
+           x->backward == y->backward;
 }
 
 uint32_t prog_rope_spec(ProgBuilder *b, RopeSpec spec) {

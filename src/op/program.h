@@ -150,7 +150,7 @@ typedef struct OpAttn {
 enum { ROUTE_MAX_EXPERTS = 4096, ROUTE_MAX_K = 64 }; /* backends keep a row's choice on the stack */
 /* likewise a table's row, a convolution's rows, a head's values */
 enum { GATHER_MAX_COLS = 1 << 15, CONV_MAX_KERNEL = 64, DELTA_MAX_V = 1024 };
-typedef enum RouteFn { ROUTE_SOFTMAX, ROUTE_SIGMOID } RouteFn;
+typedef enum RouteFn { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_SQRT_SOFTPLUS, ROUTE_FN_COUNT } RouteFn;
 typedef struct OpRoute {
     RouteFn fn;
     bool normalize;
@@ -189,6 +189,16 @@ typedef enum ColFn { COL_PLAIN, COL_NEG_EXP, COL_SOFTPLUS } ColFn;
 typedef struct OpConv {
     uint32_t kernel;
 } OpConv;
+typedef struct OpCompress {
+    uint32_t rate;
+    bool overlap;
+} OpCompress;
+enum { COMPRESS_MAX_RATE = 1 << 12 };
+enum { SINKHORN_MAX_N = 32 }; /* backends keep the matrix on the stack */
+typedef struct OpSinkhorn {
+    uint32_t n, times;
+    float eps;
+} OpSinkhorn;
 typedef struct OpSsm {
     uint32_t n_heads, head_dim, n_state, n_groups;
     bool a_log;
@@ -237,6 +247,8 @@ typedef struct Op {
         OpMix mix;
         ColFn col_fn;
         OpConv conv;
+        OpCompress compress;
+        OpSinkhorn sinkhorn;
         OpSsm ssm;
         OpDelta delta;
         OpKeySelect key_select;
@@ -332,6 +344,8 @@ Val prog_select(ProgBuilder *b, Val x);
 
 Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p);
 Val prog_route_scaled(ProgBuilder *b, Val logits, WeightId bias, WeightId factor, OpRoute p);
+/* numbers [T, k]: the experts, chosen already */
+Val prog_route_given(ProgBuilder *b, Val logits, Val numbers, OpRoute p);
 /* w: n_experts matrices of n rows each, stacked; bias: n_experts * n entries. */
 Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts,
                  uint32_t n);
@@ -347,6 +361,9 @@ Val prog_attn_joint(ProgBuilder *b, Val q, Val picks, PlaneId near, PlaneId far,
                     OpAttn p);
 Val prog_key_select(ProgBuilder *b, Val q, Val weights, PlaneId keys, OpKeySelect p);
 Val prog_conv(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t kernel, int layer);
+/* bias: [rate * columns of x] */
+Val prog_compress(ProgBuilder *b, Val x, Val gate, WeightId bias, OpCompress p, int layer);
+Val prog_sinkhorn(ProgBuilder *b, Val x, OpSinkhorn p);
 Val prog_ssm(ProgBuilder *b, Val x, Val dt, Val in_b, Val in_c, WeightId a, WeightId d, OpSsm p,
              int layer);
 Val prog_delta(ProgBuilder *b, Val q, Val k, Val v, Val log_decay, Val beta, OpDelta p, int layer);

@@ -8,6 +8,17 @@ Val prog_route_scaled(ProgBuilder *b, Val logits, WeightId bias, WeightId factor
     return out;
 }
 
+Val prog_route_given(ProgBuilder *b, Val logits, Val numbers, OpRoute p) {
+    Val out = prog_route(b, logits, W_NONE, p);
+    if (out == VAL_NONE || prog_bad(b, numbers)) return VAL_NONE;
+    if (VALS(b)[numbers].cols != p.k)
+        return prog_fail(b, OP_ROUTE, "chosen experts", VALS(b)[numbers].cols, p.k);
+    if (VALS(b)[numbers].space != VALS(b)[logits].space)
+        return prog_fail(b, OP_ROUTE, "row space", VALS(b)[numbers].space, VALS(b)[logits].space);
+    ((Op *)b->ops.p)[b->ops.n - 1].in[1] = numbers;
+    return out;
+}
+
 Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p) {
     if (prog_bad(b, logits)) return VAL_NONE;
     const ProgVal in = VALS(b)[logits];
@@ -163,6 +174,17 @@ Val prog_mix(ProgBuilder *b, Val x, Val coef, uint32_t n_in, uint32_t n_out) {
     return op->out;
 }
 
+Val prog_sinkhorn(ProgBuilder *b, Val x, OpSinkhorn p) {
+    if (prog_bad(b, x)) return VAL_NONE;
+    const ProgVal in = VALS(b)[x];
+    if (!p.n || p.n > SINKHORN_MAX_N || in.cols != p.n * p.n)
+        return prog_fail(b, OP_SINKHORN, "width", in.cols, p.n * p.n);
+    Op *op = prog_op_out(b, OP_SINKHORN, x, VAL_NONE, in.space, in.cols);
+    if (!op) return VAL_NONE;
+    op->p.sinkhorn = p;
+    return op->out;
+}
+
 Val prog_key_select(ProgBuilder *b, Val q, Val weights, PlaneId keys, OpKeySelect p) {
     if (prog_bad(b, q) || prog_bad(b, weights)) return VAL_NONE;
     if (keys == PLANE_NONE) return prog_fail(b, OP_KEY_SELECT, "plane", 0, 1);
@@ -216,6 +238,21 @@ Val prog_conv(ProgBuilder *b, Val x, WeightId w, WeightId bias, uint32_t kernel,
     op->w[0] = w;
     op->w[1] = bias;
     op->p.conv.kernel = kernel;
+    return op->out;
+}
+
+Val prog_compress(ProgBuilder *b, Val x, Val gate, WeightId bias, OpCompress p, int layer) {
+    if (prog_bad(b, x) || !wide(b, OP_COMPRESS, gate, VALS(b)[x].cols)) return VAL_NONE;
+    uint32_t in = VALS(b)[x].cols, cols = p.overlap ? in / 2 : in, parts = p.overlap ? 3 : 1;
+    if (p.overlap && in % 2) return prog_fail(b, OP_COMPRESS, "width", in, in + 1);
+    if (!p.rate || p.rate > COMPRESS_MAX_RATE)
+        return prog_fail(b, OP_COMPRESS, "rate", p.rate, COMPRESS_MAX_RATE);
+    if (bias == W_NONE || !prog_weight_fits(b, OP_COMPRESS, bias, 1, p.rate * in)) return VAL_NONE;
+    const Val inputs[2] = {x, gate};
+    Op *op = scan(b, OP_COMPRESS, inputs, 2, cols, layer, (uint64_t)cols * parts * 3);
+    if (!op) return VAL_NONE;
+    op->w[0] = bias;
+    op->p.compress = p;
     return op->out;
 }
 

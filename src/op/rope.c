@@ -127,3 +127,9 @@ uint32_t rope_section(const RopeSpec *s, uint32_t pair) {
         if (pair < (end += s->sections[c])) return c;
     return 0;
 }
+
+float rope_position(const RopeSpec *spec, const int32_t pos[4], uint32_t pair) {
+    int32_t p = pos[rope_section(spec, pair)];
+    if (spec->pos_step > 1) p -= p % (int32_t)spec->pos_step;
+    return spec->backward ? -(float)p : (float)p;
+}

@@ -41,6 +41,8 @@ typedef struct RopeSpec {
     uint32_t sections[4];
     bool sections_interleaved;
     bool sections_restart; /* the first pair of each section has frequency 1 (not interleaved) */
+    uint32_t pos_step; /* above 1: positions are rounded down to its multiples */
+    bool backward;     /* turns by -angle: undoes what the same spec without it does */
 } RopeSpec;
 
 /* Writes rot_dim / 2 frequencies (radians per position) and the factor on cosines and sines. */
@@ -49,5 +51,7 @@ void rope_inv_freq(const RopeSpec *spec, uint32_t length_class, float *inv_freq,
 uint32_t rope_length_class(const RopeSpec *spec, uint64_t prompt_tokens);
 /* The coordinate (0..3) that pair i of the spec follows. */
 uint32_t rope_section(const RopeSpec *spec, uint32_t pair);
+/* The position that pair i of a row with these coordinates is turned by, times its frequency. */
+float rope_position(const RopeSpec *spec, const int32_t pos[4], uint32_t pair);
 
 #endif

@@ -122,6 +122,19 @@ static void sections_may_begin_anew(void **state) {
     }
 }
 
+static void positions_are_rounded_and_turned_back(void **state) {
+    (void)state;
+    const int32_t pos[4] = {23, 5};
+    RopeSpec s = {.rot_dim = 8};
+    assert_true(rope_position(&s, pos, 3) == 23);
+    s.pos_step = 8;
+    assert_true(rope_position(&s, pos, 3) == 16);
+    s.backward = true;
+    assert_true(rope_position(&s, pos, 3) == -16);
+    s.pos_step = 1;
+    assert_true(rope_position(&s, pos, 3) == -23);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_linear),
@@ -131,6 +144,7 @@ int main(void) {
         cmocka_unit_test(long_factors_go_by_class),
         cmocka_unit_test(sections_choose_the_coordinate),
         cmocka_unit_test(sections_may_begin_anew),
+        cmocka_unit_test(positions_are_rounded_and_turned_back),
     };
     return cmocka_run_group_tests_name("rope", tests, NULL, NULL);
 }

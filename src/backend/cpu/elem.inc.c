@@ -202,7 +202,7 @@ void ISA(op_rope_angles)(const HostExec *ex, const Op *op, int i_thread, int n_t
         class_ = length_class;
         float *o = ROW_OF(out, r);
         for (uint32_t i = 0; i < half; i++) {
-            double angle = (float)rows[r].pos[rope_section(spec, i)] * freq[i], sn, cs;
+            double angle = rope_position(spec, rows[r].pos, i) * freq[i], sn, cs;
             sincos(angle, &sn, &cs);
             o[i] = (float)(cs * (double)factor);
             o[half + i] = (float)(sn * (double)factor);

@@ -6,8 +6,8 @@
  *             q4_0          [dim/2][64], the low            [64][cols32/2]: of 32 columns, low
  *                           nibble is the even column       nibbles the first 16, high the others
  *
- * Latents (key and value in one) lie as values do. A plane of rate r has 64 / r rows in a page, at
- * least one. Quantized: f16 scales behind, one per row. A token's bytes are its own: rows are
+ * Latents (key and value in one) lie as values do. A plane of rate r has 64 / r rows in a page,
+ * rounded up. Quantized: f16 scales behind, one per row. A token's bytes are its own: rows are
  * written by different threads. */
 #ifndef MLXCEL_BACKEND_CPU_KVPAGE_H
 #define MLXCEL_BACKEND_CPU_KVPAGE_H
@@ -27,7 +27,7 @@ typedef struct KvShape {
 static inline KvShape kv_shape(const ProgPlane *p, PlaneType type) {
     KvShape s = {.type = type, .cols = p->head_cols};
     uint32_t round = type == PLANE_Q4_0 ? 32 : 16, cols = s.cols;
-    s.rows = p->rate < PAGE_TOKENS ? PAGE_TOKENS / p->rate : 1;
+    s.rows = host_page_rows(p);
     s.pad_cols = p->use == PLANE_KEY ? (type == PLANE_Q4_0 ? cols + cols % 2 : cols)
                                      : (cols + round - 1) / round * round;
     size_t n = (size_t)s.pad_cols * s.rows;

@@ -47,7 +47,7 @@ static bool weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, 
 }
 
 static size_t plane_page_bytes(const ProgPlane *plane, PlaneType type) {
-    size_t rows = plane->rate < PAGE_TOKENS ? PAGE_TOKENS / plane->rate : 1;
+    size_t rows = host_page_rows(plane);
     return size_align(plane->heads * rows * planetype_row_bytes(type, plane->head_cols), 64);
 }
 

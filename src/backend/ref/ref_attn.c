@@ -72,8 +72,7 @@ static unsigned char *row_at(const HostExec *ex, PlaneId plane, const StepSeq *s
                              uint32_t head) {
     const ProgPlane *pp = &ex->program->planes[plane];
     size_t row_bytes = planetype_row_bytes(host_plane_type(ex->planes, pp), pp->head_cols);
-    uint32_t page = step_page(ex->step, seq, pp->group, slot),
-             rows = pp->rate < PAGE_TOKENS ? PAGE_TOKENS / pp->rate : 1;
+    uint32_t page = step_page(ex->step, seq, pp->group, slot), rows = host_page_rows(pp);
     return host_page(ex->planes, plane, page) +
            ((size_t)head * rows + slot % PAGE_TOKENS / pp->rate) * row_bytes;
 }

@@ -92,7 +92,7 @@ void ref_rope_angles(const HostExec *ex, const Op *op, int i_thread, int n_threa
         if (rows[r].seq != seen) rope_inv_freq(spec, seqs[rows[r].seq].length_class, freq, &factor);
         seen = rows[r].seq;
         for (uint32_t i = 0; i < half; i++) {
-            float angle = (float)rows[r].pos[rope_section(spec, i)] * freq[i];
+            float angle = rope_position(spec, rows[r].pos, i) * freq[i];
             o[i] = (float)(cos((double)angle) * factor);
             o[half + i] = (float)(sin((double)angle) * factor);
         }
