@@ -129,6 +129,7 @@ static const RoleDelta NAMES[] = {
 
 const ArchMedia MEDIA_WHISPER = {
     .name = "whisper",
+    .kind = "sound",
     .model_types = (const char *const[]){"whisper", NULL},
     .names = NAMES,
     .places = (const char *const[][2]){{"model.encoder.", ""}, {"encoder.", ""}, {NULL, NULL}},
