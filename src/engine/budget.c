@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/os.h"
-#include "cache/seqcache.h"
+#include "engine/cross.h"
 
 /* Beside the table and what opening took: code, stacks, allocator slack, what packing reads into. */
 enum { PROCESS_BYTES = 4 << 20, MIN_CTX = 512, DYNAMIC_CTX = 32768, MAX_KEPT_STATES = 32 };
@@ -60,6 +60,7 @@ bool budget_make(const Model *m, const BudgetAsk *ask, Budget *b, Err *err) {
     b->scratch_bytes =
         m->be->api->exec_bytes(m->be, m->arch.text, &limits) +
         (uint64_t)m->arch.vocab * 8 * sizeof(float); /* logits and the sampler's lists */
+    b->scratch_bytes += tower_bytes(m) + cross_bytes(m);
     b->available_bytes = os_memory_available_bytes();
     uint64_t n_ctx = ask->n_ctx ? ask->n_ctx : m->arch.context ? m->arch.context : DYNAMIC_CTX;
     if (!fill(m, ask, n_ctx, b, err)) return false;

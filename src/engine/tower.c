@@ -89,12 +89,22 @@ static Batch next_batch(const MediaPlan *plan, const Batch *b) {
     return n;
 }
 
-static bool memory_check(const Tower *t, const PlanesAsk *ask, const ExecLimits *limits, Err *err) {
-    const BackendApi *api = t->m->be->api;
-    const Program *p = t->m->arch.tower;
-    uint64_t need = api->exec_bytes(t->m->be, p, limits), have = os_memory_available_bytes();
-    for (uint32_t g = 0; g < p->n_groups; g++)
-        need += ask->n_pages[g] * api->page_bytes(t->m->be, p, g, ask->k, ask->v);
+static uint64_t bytes_for(const Model *m, const ExecLimits *limits, uint64_t n_pages) {
+    const BackendApi *api = m->be->api;
+    uint64_t sum = api->exec_bytes(m->be, m->arch.tower, limits);
+    for (uint32_t g = 0; g < m->arch.tower->n_groups; g++)
+        sum += n_pages * api->page_bytes(m->be, m->arch.tower, g, PLANE_F32, PLANE_F32);
+    return sum;
+}
+
+uint64_t tower_bytes(const Model *m) {
+    const uint32_t n = m->arch.tower_rows;
+    const ExecLimits limits = {.rows = n, .out = n, .seqs = 1};
+    return m->arch.tower && n ? bytes_for(m, &limits, pages_for(n)) : 0;
+}
+
+static bool memory_check(const Tower *t, const ExecLimits *limits, Err *err) {
+    uint64_t need = bytes_for(t->m, limits, t->n_pages), have = os_memory_available_bytes();
     return need <= have ||
            err_set(err, ERR_LIMIT, "%u rows of media need %.2f GiB where %.2f GiB are available",
                    limits->rows, (double)need / (1 << 30), (double)have / (1 << 30));
@@ -122,7 +132,7 @@ static bool make_room(Tower *t, const Batch *b, Err *err) {
     t->n_pages = b->n_pages > t->n_pages ? b->n_pages : t->n_pages;
     PlanesAsk ask = {.k = PLANE_F32, .v = PLANE_F32};
     for (uint32_t g = 0; g < p->n_groups; g++) ask.n_pages[g] = t->n_pages;
-    return memory_check(t, &ask, l, err) && api->planes_new(t->m->be, p, &ask, &t->planes, err) &&
+    return memory_check(t, l, err) && api->planes_new(t->m->be, p, &ask, &t->planes, err) &&
            api->exec_new(t->m->be, p, t->m->tower_weights, t->planes, l, &t->exec, err);
 }
 

@@ -11,6 +11,8 @@ typedef struct Tower Tower;
 
 bool tower_new(const Model *m, Tower **out, Err *err) MUST_CHECK; /* cheap: nothing large yet */
 void tower_free(Tower *t);                                        /* NULL is allowed */
+/* Scratch and planes for one image or window; 0: there is no tower, or their sizes vary. */
+uint64_t tower_bytes(const Model *m);
 /* Rows that output i of the tower has for all of a plan. */
 uint64_t tower_out_rows(const Program *tower, uint32_t output, const MediaPlan *plan);
 /* out[i]: room for all rows of output i. ERR_LIMIT: its scratch does not fit into memory. */
