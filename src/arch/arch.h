@@ -229,6 +229,8 @@ Val decoder_embed(Decoder *d, WeightId table);
 /* What a tower adds to the rows behind layer i; x where it adds nothing. */
 enum { DECODER_MAX_DEEPSTACK = 8 };
 Val decoder_deepstack(Decoder *d, Val x, uint32_t i);
+/* The i-th one's name, as the text model's input and the tower's output. */
+const char *decoder_deepstack_name(uint32_t i);
 /* Rows whose logits are wanted (prog_select), through the final norm and the head. */
 Val decoder_head(Decoder *d, Val x);
 /* Scores of a GGUF are divided by the square root of this. */
@@ -251,5 +253,11 @@ bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpe
  * (GGUF has no key) sets RopeSpec.sections_interleaved itself. */
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
                       double default_share, RopeSpec *out, Err *err) MUST_CHECK;
+/* The same of one kind of layer ("sliding_attention"), where rope_parameters has a section for each;
+ * rope_config_read() takes that of "full_attention". */
+bool rope_config_has_kinds(const Config *c);
+bool rope_config_kind(const Config *c, Arena *a, const char *kind, uint32_t head_dim,
+                      double default_theta, double default_share, RopeSpec *out,
+                      Err *err) MUST_CHECK;
 
 #endif

@@ -84,6 +84,27 @@ FfnBlock mixer_ffn_take(Decoder *d, const LayerSpec *l, int i) {
     return p;
 }
 
+/* Some files have stacked experts the other way round, [experts, inputs, outputs], which one of
+ * the two stacks' shapes tells in any case. */
+static bool stacks_turned(const Decoder *d, const MoeSpec *m, int i) {
+    uint64_t in = weights_last(d->weights, ROLE_EXPERT_GATE_UP, i, ""),
+             down = weights_last(d->weights, ROLE_EXPERT_DOWNS, i, "");
+    return 2 * m->width == d->hidden ? down == d->hidden : in && in != d->hidden;
+}
+
+static void moe_stacks(const Decoder *d, const MoeSpec *m, int i, TakeExperts *gate,
+                       TakeExperts *up, TakeExperts *down) {
+    gate->role = up->role = ROLE_EXPERT_GATE_UP, down->role = ROLE_EXPERT_DOWNS;
+    if (stacks_turned(d, m, i)) {
+        gate->across = up->across = down->across = true;
+        gate->stored = up->stored = d->hidden, down->stored = m->width;
+        gate->columns = up->columns = 2 * m->width, up->column = m->width;
+        return;
+    }
+    gate->stored = up->stored = 2 * m->width, up->first = m->width;
+    down->stored = d->hidden;
+}
+
 static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
     TakeExperts gate = {
         .role = ROLE_EXPERT_GATE, .n_experts = m->n_experts, .n = m->width, .k = d->hidden};
@@ -91,11 +112,7 @@ static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
     up.role = m->interleaved ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP;
     if (m->interleaved) gate.step = up.step = 2, up.first = 1;
     down.role = ROLE_EXPERT_DOWN, down.n = d->hidden, down.k = m->width;
-    if (m->stacked) {
-        gate.role = up.role = ROLE_EXPERT_GATE_UP, down.role = ROLE_EXPERT_DOWNS;
-        gate.stored = up.stored = 2 * m->width, up.first = m->width;
-        down.stored = d->hidden;
-    }
+    if (m->stacked) moe_stacks(d, m, i, &gate, &up, &down);
     p->gate = arch_take_experts(d, i, &gate, m->biases ? &p->gate_bias : NULL);
     p->up = arch_take_experts(d, i, &up, m->biases ? &p->up_bias : NULL);
     p->down = arch_take_experts(d, i, &down, m->biases ? &p->down_bias : NULL);
@@ -224,12 +241,16 @@ Val decoder_embed(Decoder *d, WeightId table) {
     return prog_probe(b, prog_embed_media(b, table, d->embed_scale, media), "embed");
 }
 
-Val decoder_deepstack(Decoder *d, Val x, uint32_t i) {
+const char *decoder_deepstack_name(uint32_t i) {
     static const char *const NAMES[DECODER_MAX_DEEPSTACK] = {
         "deepstack_embeds.0", "deepstack_embeds.1", "deepstack_embeds.2", "deepstack_embeds.3",
         "deepstack_embeds.4", "deepstack_embeds.5", "deepstack_embeds.6", "deepstack_embeds.7"};
+    return NAMES[i];
+}
+
+Val decoder_deepstack(Decoder *d, Val x, uint32_t i) {
     if (i >= d->n_deepstack) return x;
-    return prog_add(d->b, x, prog_input(d->b, NAMES[i], SPACE_T, d->hidden), 1);
+    return prog_add(d->b, x, prog_input(d->b, decoder_deepstack_name(i), SPACE_T, d->hidden), 1);
 }
 
 bool decoder_build(Decoder *d, ArchModel *out, Err *err) {

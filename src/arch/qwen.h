@@ -7,6 +7,9 @@
 /* layer(): the window rule of Qwen2 and Qwen3 configs. */
 bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) MUST_CHECK;
 
+/* adjust(): norms of queries and keys, biases of attention_bias. */
+bool qwen3_adjust(Decoder *d, Err *err) MUST_CHECK;
+
 /* Which layers have experts: decoder_sparse_step and mlp_only_layers; fills l->moe. */
 bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) MUST_CHECK;
 

@@ -2,7 +2,7 @@
  * head_dim 128 when absent. */
 #include "arch/qwen.h"
 
-static bool adjust(Decoder *d, Err *err) {
+bool qwen3_adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     l->qk_norm = true;
     if (!config_bool(d->config, "attention_bias", false, &l->qkv_bias, err)) return false;
@@ -17,6 +17,6 @@ const Arch ARCH_QWEN3 = {
     .gguf = (const char *const[]){"qwen3", NULL},
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 128,
-    .adjust = adjust,
+    .adjust = qwen3_adjust,
     .layer = qwen_window,
 };

@@ -36,13 +36,6 @@ static bool qwen2_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     return qwen_window(d, i, l, err) && qwen_moe(d, i, l, false, err) && qwen_shared(d, l, err);
 }
 
-static bool qwen3_adjust(Decoder *d, Err *err) {
-    d->layer.qk_norm = true;
-    if (!config_bool(d->config, "attention_bias", false, &d->layer.qkv_bias, err)) return false;
-    d->layer.o_bias = d->layer.qkv_bias;
-    return true;
-}
-
 static bool qwen3_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     /* GGUF has no key for norm_topk_prob; all releases renormalise. */
     return qwen_window(d, i, l, err) && qwen_moe(d, i, l, d->config->gguf != NULL, err);

@@ -7,24 +7,26 @@ extern const Arch ARCH_BERT, ARCH_DEEPSEEK, ARCH_DEEPSEEK_V32, ARCH_GLM_DSA, ARC
     ARCH_GEMMA2, ARCH_GEMMA3, ARCH_GEMMA3N, ARCH_GEMMA4, ARCH_GPT_OSS, ARCH_KIMI_LINEAR, ARCH_LFM2,
     ARCH_LFM2_MOE, ARCH_QWEN3_5, ARCH_QWEN3_5_MOE, ARCH_LLAMA, ARCH_LLAMA4, ARCH_MISTRAL,
     ARCH_MIXTRAL, ARCH_OLMOE, ARCH_PHI3, ARCH_QWEN2, ARCH_QWEN2_MOE, ARCH_QWEN3, ARCH_QWEN3_MOE,
-    ARCH_QWEN3_NEXT, ARCH_FALCON_H1, ARCH_FALCON_MAMBA, ARCH_JAMBA, ARCH_MAMBA, ARCH_MAMBA2,
-    ARCH_RECURRENT_GEMMA, ARCH_WHISPER;
+    ARCH_QWEN2_VL, ARCH_QWEN3_VL, ARCH_QWEN3_VL_MOE, ARCH_QWEN3_NEXT, ARCH_FALCON_H1,
+    ARCH_FALCON_MAMBA, ARCH_JAMBA, ARCH_MAMBA, ARCH_MAMBA2, ARCH_RECURRENT_GEMMA, ARCH_WHISPER;
 
 static const Arch *const FAMILIES[] = {
-    &ARCH_BERT,      &ARCH_DEEPSEEK,   &ARCH_DEEPSEEK_V32, &ARCH_GLM_DSA,
-    &ARCH_GEMMA,     &ARCH_GEMMA2,     &ARCH_GEMMA3,       &ARCH_GEMMA3N,
-    &ARCH_GEMMA4,    &ARCH_GPT_OSS,    &ARCH_KIMI_LINEAR,  &ARCH_LFM2,
-    &ARCH_LFM2_MOE,  &ARCH_QWEN3_5,    &ARCH_QWEN3_5_MOE,  &ARCH_LLAMA,
-    &ARCH_LLAMA4,    &ARCH_MISTRAL,    &ARCH_MIXTRAL,      &ARCH_OLMOE,
-    &ARCH_PHI3,      &ARCH_QWEN2,      &ARCH_QWEN2_MOE,    &ARCH_QWEN3,
-    &ARCH_QWEN3_MOE, &ARCH_QWEN3_NEXT, &ARCH_FALCON_H1,    &ARCH_FALCON_MAMBA,
-    &ARCH_JAMBA,     &ARCH_MAMBA,      &ARCH_MAMBA2,       &ARCH_RECURRENT_GEMMA,
-    &ARCH_WHISPER};
+    &ARCH_BERT,         &ARCH_DEEPSEEK,   &ARCH_DEEPSEEK_V32,    &ARCH_GLM_DSA,
+    &ARCH_GEMMA,        &ARCH_GEMMA2,     &ARCH_GEMMA3,          &ARCH_GEMMA3N,
+    &ARCH_GEMMA4,       &ARCH_GPT_OSS,    &ARCH_KIMI_LINEAR,     &ARCH_LFM2,
+    &ARCH_LFM2_MOE,     &ARCH_QWEN3_5,    &ARCH_QWEN3_5_MOE,     &ARCH_LLAMA,
+    &ARCH_LLAMA4,       &ARCH_MISTRAL,    &ARCH_MIXTRAL,         &ARCH_OLMOE,
+    &ARCH_PHI3,         &ARCH_QWEN2,      &ARCH_QWEN2_MOE,       &ARCH_QWEN3,
+    &ARCH_QWEN3_MOE,    &ARCH_QWEN3_NEXT, &ARCH_QWEN2_VL,        &ARCH_QWEN3_VL,
+    &ARCH_QWEN3_VL_MOE, &ARCH_FALCON_H1,  &ARCH_FALCON_MAMBA,    &ARCH_JAMBA,
+    &ARCH_MAMBA,        &ARCH_MAMBA2,     &ARCH_RECURRENT_GEMMA, &ARCH_WHISPER};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
 
 /* Wrappers: what they have beside a text model of one of the families. */
-extern const ArchMedia MEDIA_GEMMA3, MEDIA_LLAVA, MEDIA_WHISPER;
-static const ArchMedia *const WRAPPERS[] = {&MEDIA_GEMMA3, &MEDIA_LLAVA, &MEDIA_WHISPER};
+extern const ArchMedia MEDIA_GEMMA3, MEDIA_LLAVA, MEDIA_QWEN2_VL, MEDIA_QWEN2_5_VL, MEDIA_QWEN3_VL,
+    MEDIA_WHISPER;
+static const ArchMedia *const WRAPPERS[] = {&MEDIA_GEMMA3,     &MEDIA_LLAVA,    &MEDIA_QWEN2_VL,
+                                            &MEDIA_QWEN2_5_VL, &MEDIA_QWEN3_VL, &MEDIA_WHISPER};
 enum { N_WRAPPERS = sizeof WRAPPERS / sizeof *WRAPPERS };
 
 const Arch *const *arch_list(size_t *n) {
@@ -41,16 +43,19 @@ static const Arch *by_type(CkptKind kind, Str type) {
     return NULL;
 }
 
-/* Models that also see or hear keep the text model's config in a section; *out is where it is. */
+/* Models that also see or hear keep the text model's config in a section, or some have it at the
+ * root in older files; *out is where it is. */
 static const Arch *find(const Checkpoint *ck, Config *out) {
     Err err = {0};
-    const Arch *arch = by_type(ck->kind, ck->config.model_type);
+    Config text;
+    const Arch *root = by_type(ck->kind, ck->config.model_type);
     *out = ck->config;
     /* calls its text model kimi_linear, which it is not */
-    if (str_eqc(ck->config.model_type, "kimi_k3")) return arch;
-    if (arch || !ck->config.json || !config_section(&ck->config, "text_config", out, &err))
-        return arch;
-    return by_type(ck->kind, out->model_type);
+    if (str_eqc(ck->config.model_type, "kimi_k3")) return root;
+    if (!ck->config.json || !config_section(&ck->config, "text_config", &text, &err)) return root;
+    const Arch *nested = by_type(ck->kind, text.model_type);
+    if (nested || !root) *out = text;
+    return nested ? nested : root;
 }
 
 const ArchMedia *const *arch_media_list(size_t *n) {
@@ -126,6 +131,7 @@ static bool build_tower(Decoder *d, const ArchMedia *media, const Checkpoint *ck
     out->media = media;
     if (!media->build(&tower, out, err) || !weights_check(d->weights, err)) return false;
     weights_rename_back(d->weights, was);
+    d->n_deepstack = tower.n_deepstack;
     d->media = true;
     return prog_finish(tower.b, &out->tower, err);
 }

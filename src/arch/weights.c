@@ -336,10 +336,9 @@ static bool taps_turn(WeightTable *t, const CkptTensor *ct, const TakePart *p, W
     if (!plain || ct->n_dims != 3 || ct->shape[2] != p->taps) {
         char got[96];
         ckpt_shape_text(ct, got, sizeof got);
-        return err_set(&t->err, ERR_UNSUPPORTED,
-                       "tensor " STR_F " is %s %s; floats [%u, %u, %u] are accepted",
-                       STR_A(ct->name), dtype_info(ct->dtype)->name, got, p->n, p->k / p->taps,
-                       p->taps);
+        return err_set(
+            &t->err, ERR_UNSUPPORTED, "tensor " STR_F " is %s %s; floats [%u, %u, %u] are accepted",
+            STR_A(ct->name), dtype_info(ct->dtype)->name, got, p->n, p->k / p->taps, p->taps);
     }
     out->taps = p->taps;
     return true;
@@ -511,12 +510,19 @@ static WeightSource *sources_new(WeightTable *t, uint32_t n) {
 
 /* Where all of the experts' rows are: a parameter, or a module. */
 static bool rows_whole(WeightTable *t, Str name, const TakeExperts *p, WeightSource *src) {
-    uint32_t columns = p->across ? p->n : p->k;
+    uint32_t columns = !p->across ? p->k : p->columns ? p->columns : p->n;
     if (!modsource_weight(t->ck, name))
         return modsource_stack_rows(&t->finder, name, p->n_experts, p->stored, columns, src,
                                     &t->err);
     return modsource_matrix(&t->finder, name, false, 1, p->n_experts * p->stored, columns, src,
                             &t->err);
+}
+
+static const uint32_t *column_map(WeightTable *t, const TakeExperts *p) {
+    uint32_t *map = arena_array(t->a, uint32_t, p->n);
+    for (uint32_t i = 0; map && i < p->n; i++) map[i] = p->column + i;
+    if (!map) err_nomem(&t->err, "weight table");
+    return map;
 }
 
 /* Rows [first, first + n) of each of the experts' matrices, which follow one another. */
@@ -531,11 +537,14 @@ static bool experts_rows(WeightTable *t, int layer, const TakeExperts *p, Weight
     if (p->across && !plain)
         return err_set(&t->err, ERR_UNSUPPORTED,
                        "tensor %s is quantized: only floats can be turned to columns", name);
+    const uint32_t *columns = p->columns ? column_map(t, p) : NULL;
+    if (p->columns && !columns) return false;
     for (uint32_t e = p->n_experts; e-- > 0;) {
         src[e] = src[0];
         src[e].n = p->n;
         src[e].k = p->k;
         src[e].row0 = e * p->stored + p->first;
+        src[e].row_map = columns;
         src[e].transposed = p->across;
     }
     return true;

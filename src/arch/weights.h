@@ -118,6 +118,9 @@ typedef enum Role {
     ROLE_PROJ_NORM,
     ROLE_PROJ_1,
     ROLE_PROJ_2,
+    ROLE_STACK_NORM, /* what goes to layer %d of the text model */
+    ROLE_STACK_1,
+    ROLE_STACK_2,
     ROLE_FRAMES_1, /* convolutions over time */
     ROLE_FRAMES_2,
     /* attention to the rows of an encoder */
@@ -251,8 +254,10 @@ typedef struct TakeExperts {
     /* above 0: one parameter [experts, stored, k] of floats, of which this is n rows from the first
      * on; otherwise a parameter is [experts, k, n] */
     uint32_t stored;
-    /* with stored: the matrix is the transposed of rows [first, first + k), floats only */
+    /* with stored: the matrix is the transposed of rows [first, first + k), floats only; of so many
+     * columns (0: n) those from `column` on */
     bool across;
+    uint32_t columns, column;
 } TakeExperts;
 /* One source of n_experts matrices [n, k]: a tensor for each, or one for all with the experts
  * outermost. */
