@@ -52,9 +52,12 @@ struct BackPlanes {
     size_t *page_bytes;     /* per plane */
     unsigned char **memory; /* per plane: the pages of its group */
     size_t *memory_bytes;
-    uint32_t n_state_kinds, n_states; /* states of the program; slots */
-    float **state;                    /* per state: n_states blocks of state_stride floats */
-    size_t *state_stride;
+    /* Slots of recurrent state, each with all states of the program: a sequence touches its own
+     * pages only. */
+    uint32_t n_states;
+    float *states;
+    size_t state_floats;  /* of a slot */
+    size_t *state_offset; /* per state, within a slot */
 };
 
 struct BackExec {
@@ -102,7 +105,8 @@ static inline PlaneType host_plane_type(const BackPlanes *pl, const ProgPlane *p
     return pl->type[p->use == PLANE_VALUE];
 }
 static inline float *host_state(const HostExec *ex, StateId state, uint32_t slot) {
-    return ex->planes->state[state] + (size_t)slot * ex->planes->state_stride[state];
+    const BackPlanes *pl = ex->planes;
+    return pl->states + (size_t)slot * pl->state_floats + pl->state_offset[state];
 }
 /* The keys an attention op shows a row: slots [*lo, *hi) of its planes. */
 static inline void host_attn_keys(const HostExec *ex, const OpAttn *p, const StepRow *r,

@@ -43,20 +43,20 @@ static bool planes_alloc(const HostBackend *be, const Program *p, const PlanesAs
     return true;
 }
 
-static size_t state_memory(const BackPlanes *pl, uint32_t i) {
-    return pl->state_stride[i] * (pl->n_states ? pl->n_states : 1) * sizeof(float);
+static size_t state_memory(const BackPlanes *pl) {
+    return pl->state_floats * pl->n_states * sizeof(float);
 }
 
 static bool states_alloc(const Program *p, BackPlanes *pl) {
-    pl->n_state_kinds = p->n_states;
-    pl->state = mem_calloc(p->n_states + 1, sizeof *pl->state);
-    pl->state_stride = mem_calloc(p->n_states + 1, sizeof *pl->state_stride);
-    if (!pl->state || !pl->state_stride) return false;
+    pl->state_offset = mem_calloc(p->n_states + 1, sizeof *pl->state_offset);
+    if (!pl->state_offset) return false;
     for (uint32_t i = 0; i < p->n_states; i++) {
-        pl->state_stride[i] = state_stride(&p->states[i]);
-        if (!(pl->state[i] = mem_alloc_pages(state_memory(pl, i)))) return false;
+        pl->state_offset[i] = pl->state_floats;
+        pl->state_floats += state_stride(&p->states[i]);
     }
-    return true;
+    size_t bytes;
+    if (!size_mul(pl->state_floats * sizeof(float), pl->n_states, &bytes)) return false;
+    return !bytes || (pl->states = mem_alloc_pages(bytes)) != NULL;
 }
 
 bool host_planes_new(Backend *be, const Program *p, const PlanesAsk *ask, BackPlanes **out,
@@ -83,13 +83,11 @@ void host_planes_free(Backend *be, BackPlanes *pl) {
     if (!pl) return;
     for (uint32_t i = 0; pl->memory && i < pl->n_planes; i++)
         if (pl->memory[i]) mem_free_pages(pl->memory[i], pl->memory_bytes[i]);
-    for (uint32_t i = 0; pl->state && i < pl->n_state_kinds; i++)
-        if (pl->state[i]) mem_free_pages(pl->state[i], state_memory(pl, i));
+    if (pl->states) mem_free_pages(pl->states, state_memory(pl));
     mem_free(pl->page_bytes);
     mem_free(pl->memory);
     mem_free(pl->memory_bytes);
-    mem_free(pl->state);
-    mem_free(pl->state_stride);
+    mem_free(pl->state_offset);
     mem_free(pl);
 }
 
@@ -101,9 +99,9 @@ void host_page_copy(BackPlanes *pl, uint32_t group, uint32_t to, uint32_t from) 
 }
 
 void host_state_copy(BackPlanes *pl, uint32_t to, uint32_t from) {
-    for (uint32_t i = 0; i < pl->n_state_kinds && to != from; i++)
-        memcpy(pl->state[i] + to * pl->state_stride[i], pl->state[i] + from * pl->state_stride[i],
-               pl->state_stride[i] * sizeof(float));
+    if (to != from)
+        memcpy(pl->states + to * pl->state_floats, pl->states + from * pl->state_floats,
+               pl->state_floats * sizeof(float));
 }
 
 static bool page_known(const BackPlanes *pl, uint32_t group, uint32_t page, Err *err) {
@@ -139,22 +137,12 @@ static bool state_known(const BackPlanes *pl, uint32_t slot, Err *err) {
 
 bool host_state_read(BackPlanes *pl, uint32_t slot, void *out, Err *err) {
     if (!state_known(pl, slot, err)) return false;
-    char *p = out;
-    for (uint32_t i = 0; i < pl->n_state_kinds; i++) {
-        size_t n = pl->state_stride[i] * sizeof(float);
-        memcpy(p, pl->state[i] + slot * pl->state_stride[i], n);
-        p += n;
-    }
+    memcpy(out, pl->states + slot * pl->state_floats, pl->state_floats * sizeof(float));
     return true;
 }
 
 bool host_state_write(BackPlanes *pl, uint32_t slot, const void *in, Err *err) {
     if (!state_known(pl, slot, err)) return false;
-    const char *p = in;
-    for (uint32_t i = 0; i < pl->n_state_kinds; i++) {
-        size_t n = pl->state_stride[i] * sizeof(float);
-        memcpy(pl->state[i] + slot * pl->state_stride[i], p, n);
-        p += n;
-    }
+    memcpy(pl->states + slot * pl->state_floats, in, pl->state_floats * sizeof(float));
     return true;
 }

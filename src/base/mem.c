@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static _Thread_local bool guarded;
 static _Thread_local uint64_t n_guarded;
@@ -139,6 +142,12 @@ void mem_free_pages(void *p, size_t bytes) {
     } else {
         munmap(p, size_align(bytes, HUGE_PAGE));
     }
+}
+
+void mem_trim(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 void mem_guard_begin(void) {

@@ -25,6 +25,8 @@ void mem_free(void *p);
 void *mem_alloc_pages(size_t bytes);
 void mem_free_pages(void *p, size_t bytes);
 size_t mem_pages_bytes(size_t bytes); /* what such a buffer takes */
+/* Gives what was freed back to the system, after a time of large allocations. */
+void mem_trim(void);
 
 void mem_guard_begin(void);
 uint64_t mem_guard_end(void); /* allocations seen since mem_guard_begin */

@@ -5,10 +5,25 @@
 #include "base/os.h"
 #include "engine/cross.h"
 
-/* Beside the table and what opening took: code, stacks, allocator slack, what packing reads into. */
-enum { PROCESS_BYTES = 4 << 20, MIN_CTX = 512, DYNAMIC_CTX = 32768, MAX_KEPT_STATES = 32 };
+/* LATER: what comes when a model runs: kernels' code, stacks. SLACK_SHARE: of the weights, what whole
+ * pages waste. PROCESS_MAX: a process that had more than this before has other models in it.
+ * KEPT_STATE_TOKENS: of stored prefixes, per state. */
+enum {
+    LATER_BYTES = 1 << 20,
+    SLACK_SHARE = 64,
+    PROCESS_MAX_BYTES = 16 << 20,
+    MIN_CTX = 512,
+    DYNAMIC_CTX = 32768,
+    MAX_KEPT_STATES = 32,
+    KEPT_STATE_TOKENS = 1024
+};
 
 static const uint64_t KEPT_STATE_BYTES = (uint64_t)128 << 20;
+
+uint64_t budget_other_bytes(const Model *m) {
+    uint64_t process = m->process_bytes < PROCESS_MAX_BYTES ? m->process_bytes : PROCESS_MAX_BYTES;
+    return process + m->open_bytes + LATER_BYTES + m->weight_bytes / SLACK_SHARE;
+}
 
 /* Pages of a group: for all tokens, each sequence with a page begun and one copied; for windows what
  * the sequences hold at most, and as much again for stored prefixes. */
@@ -22,13 +37,15 @@ static uint64_t group_pages(const ProgGroup *g, const Model *m, const BudgetAsk 
     return some < all ? some : all;
 }
 
-/* One state a sequence, and slots for what the prefix cache keeps. */
-static uint32_t state_slots(uint64_t state, uint32_t n_seqs) {
-    uint64_t kept = state ? KEPT_STATE_BYTES / state : 0, least = 2 * (uint64_t)n_seqs;
+/* One state a sequence, and slots for what the prefix cache keeps: as many as prefixes of n_ctx
+ * tokens have use for, within bounds. */
+static uint32_t state_slots(uint64_t state, uint32_t n_seqs, uint64_t n_ctx) {
     if (!state) return 0;
-    return n_seqs + (uint32_t)(kept < least             ? least
-                               : kept > MAX_KEPT_STATES ? MAX_KEPT_STATES
-                                                        : kept);
+    uint64_t kept = n_seqs + n_ctx / KEPT_STATE_TOKENS, room = KEPT_STATE_BYTES / state,
+             least = 2 * (uint64_t)n_seqs;
+    if (kept > room) kept = room;
+    if (kept > MAX_KEPT_STATES) kept = MAX_KEPT_STATES;
+    return n_seqs + (uint32_t)(kept < least ? least : kept);
 }
 
 static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b, Err *err) {
@@ -47,7 +64,7 @@ static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b
         if (p->groups[g].keep == KEEP_ALL) b->kv_bytes_per_token += page / PAGE_TOKENS;
     }
     uint64_t state = m->be->api->state_bytes(m->be, p);
-    b->planes.n_states = state_slots(state, ask->n_seqs);
+    b->planes.n_states = state_slots(state, ask->n_seqs, n_ctx);
     b->state_bytes = state * b->planes.n_states;
     b->total_bytes =
         b->weight_bytes + b->kv_bytes + b->state_bytes + b->scratch_bytes + b->other_bytes;
@@ -55,8 +72,9 @@ static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b
 }
 
 bool budget_make(const Model *m, const BudgetAsk *ask, Budget *b, Err *err) {
-    *b = (Budget){.weight_bytes = m->weight_bytes, .other_bytes = PROCESS_BYTES + m->open_bytes};
-    const ExecLimits limits = {ask->max_rows, ask->max_out, ask->n_seqs};
+    *b = (Budget){.weight_bytes = m->weight_bytes, .other_bytes = budget_other_bytes(m)};
+    /* Generating wants the logits of one row a sequence. Only scoring fills all max_out. */
+    const ExecLimits limits = {ask->max_rows, ask->n_seqs, ask->n_seqs};
     b->scratch_bytes =
         m->be->api->exec_bytes(m->be, m->arch.text, &limits) +
         (uint64_t)m->arch.vocab * 8 * sizeof(float); /* logits and the sampler's lists */

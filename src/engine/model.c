@@ -90,6 +90,7 @@ bool model_open(const char *path, const ModelOptions *opt, Model **out, Err *err
         return false;
     }
     uint64_t after = os_rss_bytes();
+    m->process_bytes = before;
     m->open_bytes = after > before ? after - before : 0;
     m->open_ms = (double)(os_now_ns() - t0) * 1e-6;
     *out = m;
@@ -130,6 +131,7 @@ bool model_load(Model *m, Err *err) {
         if (m->opt.progress && !m->opt.progress(m->opt.progress_ctx, done, m->weight_bytes))
             return err_set(err, ERR_CANCELLED, "loading was stopped");
     }
+    mem_trim(); /* what was read into */
     weights_give(m, m->arch.text, m->weights);
     weights_give(m, m->arch.tower, m->tower_weights);
     weights_give(m, m->arch.cross, m->cross_weights);

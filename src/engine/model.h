@@ -39,7 +39,8 @@ typedef struct Model {
     uint32_t *eog;
     size_t n_eog;
     uint64_t weight_bytes; /* packed */
-    uint64_t open_bytes;   /* what opening took: tables, tokenizer */
+    /* What the process had before, and what opening took: tables, tokenizer */
+    uint64_t process_bytes, open_bytes;
     ModelOptions opt;
     double open_ms, load_ms;
 } Model;

@@ -8,7 +8,7 @@
 #include "cache/pages.h"
 #include "engine/budget.h"
 
-enum { DEFAULT_ROWS = 512, MAX_ROWS = 1 << 20, MAX_SEQS = 64, PROCESS_BYTES = 24 << 20 };
+enum { DEFAULT_ROWS = 512, MAX_ROWS = 1 << 20, MAX_SEQS = 64 };
 
 struct Encoder {
     Model *m;
@@ -62,7 +62,7 @@ static bool memory_check(const Encoder *e, const PlanesAsk *ask, const ExecLimit
                          Err *err) {
     const BackendApi *api = e->m->be->api;
     const Program *p = e->m->arch.text;
-    Budget b = {.weight_bytes = e->m->weight_bytes, .other_bytes = PROCESS_BYTES};
+    Budget b = {.weight_bytes = e->m->weight_bytes, .other_bytes = budget_other_bytes(e->m)};
     b.n_ctx = e->max_rows;
     for (uint32_t g = 0; g < p->n_groups; g++)
         b.kv_bytes += ask->n_pages[g] * api->page_bytes(e->m->be, p, g, ask->k, ask->v);
