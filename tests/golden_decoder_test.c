@@ -46,23 +46,6 @@ static bool named(const Json *golden, const char *const *names, size_t n) {
     return false;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The largest difference of each row over the rms of all; the middle one. */
-static double middle_row(const float *got, const float *want, size_t rows, size_t n, Arena *a) {
-    double *off = arena_array(a, double, rows + 1), sum = 0;
-    for (size_t i = 0; i < rows * n; i++) sum += (double)want[i] * want[i];
-    for (size_t i = 0; i < rows * n; i++) {
-        double d = fabs((double)got[i] - want[i]) / sqrt(sum / (double)(rows * n));
-        if (!(d <= off[i / n])) off[i / n] = d;
-    }
-    qsort(off, rows, sizeof *off, by_size);
-    return off[rows / 2];
-}
-
 static double tolerance_of(Str name, const Band *b) {
     for (size_t i = 0; i < sizeof LOOSE / sizeof *LOOSE; i++)
         if (str_eqc(name, LOOSE[i]) && b->kv == PLANE_F16) return 5e-2;
@@ -88,7 +71,8 @@ static bool check_logits(Engine *e, const Model *m, const char *path, const Json
     float *got = arena_array(a, float, want.n);
     bool ok = run_logits(e, m, ids, n, got, err);
     double off = ok ? max_over_rms(got, want.data, want.n) : 0;
-    if (ok && named(golden, INDEXED, N_INDEXED)) off = middle_row(got, want.data, n, want.n / n, a);
+    if (ok && named(golden, INDEXED, N_INDEXED))
+        off = middle_over_rms(got, want.data, n, want.n / n, a);
     npy_free(&want);
     if (ok && !(off <= b->tolerance))
         ok = err_set(err, ERR_INTERNAL, "logits are off by %.2e of rms", off);

@@ -106,6 +106,22 @@ double max_over_rms(const float *a, const float *b, size_t n) {
     return worst / sqrt(sum / (double)n);
 }
 
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double middle_over_rms(const float *got, const float *want, size_t rows, size_t n, Arena *a) {
+    double *off = arena_array(a, double, rows + 1), sum = 0;
+    for (size_t i = 0; i < rows * n; i++) sum += (double)want[i] * want[i];
+    for (size_t i = 0; i < rows * n; i++) {
+        double d = fabs((double)got[i] - want[i]) / sqrt(sum / (double)(rows * n));
+        if (!(d <= off[i / n])) off[i / n] = d;
+    }
+    qsort(off, rows, sizeof *off, by_size);
+    return off[rows / 2];
+}
+
 const char *golden_dir(void) {
     const char *dir = getenv("MLXCEL_GOLDEN_DIR");
     return dir ? dir : "build/goldens";

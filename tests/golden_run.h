@@ -22,6 +22,8 @@ const uint32_t *ids_of(const Json *array, Arena *a, size_t *n);
 const Json *json_of(const char *path, Arena *a, Err *err);
 /* max |a - b| / rms(b) over n values. */
 double max_over_rms(const float *a, const float *b, size_t n);
+/* The largest difference of each row over the rms of all; the middle one. */
+double middle_over_rms(const float *got, const float *want, size_t rows, size_t n, Arena *a);
 
 /* $MLXCEL_GOLDEN_DIR, or where the Makefile unpacks the goldens. */
 const char *golden_dir(void);
