@@ -22,6 +22,9 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
         return false;
     if (!sliding) return true;
     l->window = (uint32_t)window;
+    if (rope_config_has_kinds(d->config))
+        return rope_config_kind(d->config, d->arena, "sliding_attention", l->head_dim, theta, 1,
+                                &l->rope_spec, err);
     l->rope_spec = (RopeSpec){.kind = ROPE_PLAIN,
                               .rot_dim = l->head_dim,
                               .freq_dim = l->head_dim,

@@ -43,41 +43,16 @@ bool gemma_net_is_full(const GemmaNet *g, int i, int64_t pattern, bool *full, Er
     return decoder_layer_type(g->d, i, "full_attention", (i + 1) % pattern == 0, full, err);
 }
 
-/* Only the first share of the pairs turns; the others stand still, at the same width. */
-static bool proportional(GemmaNet *g, double share, double factor, RopeSpec *r, Err *err) {
-    uint32_t n = r->rot_dim / 2, turning = (uint32_t)(share * r->rot_dim) / 2;
-    double *divisor = arena_array(g->d->arena, double, n + 1);
-    if (!divisor) return err_nomem(err, "rope");
-    for (uint32_t i = 0; i < n; i++) divisor[i] = i < turning ? factor : INFINITY;
-    r->short_factor = divisor;
-    return true;
-}
-
 bool gemma_net_rope(GemmaNet *g, bool full, uint32_t head_dim, Err *err) {
-    const Config *c = g->d->config;
-    Config all, s;
-    Err local = {0};
-    Str kind;
-    double theta = full ? 1e6 : 1e4, share, factor;
+    Decoder *d = g->d;
     RopeSpec *r = &g->rope[full];
+    double theta = full ? 1e6 : 1e4;
+    if (rope_config_has_kinds(d->config))
+        return rope_config_kind(d->config, d->arena, full ? "full_attention" : "sliding_attention",
+                                head_dim, theta, 1, r, err);
     *r = (RopeSpec){.kind = ROPE_PLAIN, .rot_dim = head_dim, .freq_dim = head_dim, .factor = 1};
-    const char *key = full ? "rope_theta" : "rope_local_base_freq";
-    if (!config_float(c, key, theta, 1e-3, 1e30, &r->theta, err)) return false;
-    if (!config_section(c, "rope_parameters", &all, &local) ||
-        !config_section(&all, full ? "full_attention" : "sliding_attention", &s, &local))
-        return local.kind ? (*err = local, false) : true;
-    if (!config_str(&s, "rope_type|type", "default", &kind, err) ||
-        !config_float(&s, "rope_theta", theta, 1e-3, 1e30, &r->theta, err) ||
-        !config_float(&s, "partial_rotary_factor", 1, 0, 1, &share, err) ||
-        !config_float(&s, "factor", 1, 1e-6, 1e9, &factor, err))
-        return false;
-    if (str_eqc(kind, "proportional")) return proportional(g, share, factor, r, err);
-    r->factor = factor;
-    if (str_eqc(kind, "linear")) r->kind = ROPE_LINEAR;
-    return r->kind == ROPE_LINEAR || str_eqc(kind, "default") ||
-           err_set(err, ERR_UNSUPPORTED,
-                   "rope_type \"" STR_F "\"; default, linear and proportional are accepted",
-                   STR_A(kind));
+    return config_float(d->config, full ? "rope_theta" : "rope_local_base_freq", theta, 1e-3, 1e30,
+                        &r->theta, err);
 }
 
 bool gemma_net_reuses(const GemmaNet *g, int i) {

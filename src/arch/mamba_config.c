@@ -78,7 +78,9 @@ static bool read_limit(const Config *c, MambaSpec *s, Err *err) {
     bool ok = json_is(list, JSON_ARRAY) && list->n == 2;
     for (uint32_t i = 0; ok && i < 2; i++) {
         const Json *j = json_at(list, i);
-        if (json_is(j, JSON_NUMBER) && str_eqc(j->text, "Infinity"))
+        if (json_is(j, JSON_OBJECT)) j = json_get(j, "__float__"); /* {"__float__": "Infinity"} */
+        if (j && (json_is(j, JSON_NUMBER) || json_is(j, JSON_STRING)) &&
+            str_eqc(j->text, "Infinity"))
             v[i] = INFINITY;
         else
             ok = json_f64(j, &v[i]);

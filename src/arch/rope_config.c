@@ -1,4 +1,6 @@
 /* The rope of a config: every spelling that checkpoints use. Formulas: op/rope.c. */
+#include <math.h>
+
 #include "arch/arch.h"
 
 typedef struct KindName {
@@ -7,9 +9,10 @@ typedef struct KindName {
 } KindName;
 
 static const KindName KINDS[] = {
-    {"default", ROPE_PLAIN},   {"none", ROPE_PLAIN}, {"linear", ROPE_LINEAR},
-    {"dynamic", ROPE_DYNAMIC}, {"yarn", ROPE_YARN},  {"llama3", ROPE_LLAMA3},
-    {"longrope", ROPE_LONG},   {"su", ROPE_LONG},    {"mrope", ROPE_PLAIN},
+    {"default", ROPE_PLAIN},      {"none", ROPE_PLAIN}, {"linear", ROPE_LINEAR},
+    {"dynamic", ROPE_DYNAMIC},    {"yarn", ROPE_YARN},  {"llama3", ROPE_LLAMA3},
+    {"longrope", ROPE_LONG},      {"su", ROPE_LONG},    {"mrope", ROPE_PLAIN},
+    {"proportional", ROPE_PLAIN},
 };
 
 static bool kind_parse(Str name, RopeKind *out, Err *err) {
@@ -18,10 +21,12 @@ static bool kind_parse(Str name, RopeKind *out, Err *err) {
         *out = KINDS[i].kind;
         return true;
     }
-    return err_set(err, ERR_UNSUPPORTED,
-                   "rope_scaling type \"" STR_F
-                   "\"; default, linear, dynamic, yarn, llama3, longrope and mrope are accepted",
-                   STR_A(name));
+    return err_set(
+        err, ERR_UNSUPPORTED,
+        "rope_scaling type \"" STR_F
+        "\"; default, linear, dynamic, yarn, llama3, longrope, mrope and proportional are "
+        "accepted",
+        STR_A(name));
 }
 
 #define NUM(key, dflt, min, max, field)                                                            \
@@ -77,6 +82,29 @@ static bool read_sections(const Config *s, Arena *a, RopeSpec *out, Err *err) {
                    (unsigned long long)sum, out->rot_dim / 2);
 }
 
+/* Only the first share of the pairs turns; the others stand still, and frequencies are those of all
+ * columns. */
+static bool read_proportional(const Config *s, Arena *a, uint32_t head_dim, RopeSpec *out,
+                              Err *err) {
+    double share, factor;
+    if (!config_float(s, "partial_rotary_factor", 1, 0, 1, &share, err) ||
+        !config_float(s, "factor", 1, 1e-6, 1e9, &factor, err))
+        return false;
+    out->rot_dim = out->freq_dim = head_dim;
+    uint32_t n = head_dim / 2, turning = (uint32_t)(share * head_dim) / 2;
+    double *divisor = arena_array(a, double, n + 1);
+    if (!divisor) return err_nomem(err, "rope");
+    for (uint32_t i = 0; i < n; i++) divisor[i] = i < turning ? factor : INFINITY;
+    out->short_factor = divisor;
+    return true;
+}
+
+static bool is_proportional(const Config *s) {
+    Str kind;
+    Err err = {0};
+    return config_str(s, "rope_type|type", "default", &kind, &err) && str_eqc(kind, "proportional");
+}
+
 /* c: the config; s: its rope_scaling or rope_parameters section. */
 static bool read_scaling(const Config *c, const Config *s, Arena *a, RopeSpec *out, Err *err) {
     Str kind;
@@ -118,14 +146,37 @@ static bool read_scaling(const Config *c, const Config *s, Arena *a, RopeSpec *o
     }
 }
 
+/* rope_parameters that are one section for each kind of layer: the one wanted. */
+static bool kind_section(Config *s, const char *kind, Err *err) {
+    Config sub;
+    if (!config_has(s, "full_attention") && !config_has(s, "sliding_attention")) return true;
+    if (!config_section(s, kind, &sub, err)) return false;
+    *s = sub;
+    return true;
+}
+
+bool rope_config_has_kinds(const Config *c) {
+    Config section;
+    Err err = {0};
+    return config_section(c, "rope_parameters", &section, &err) &&
+           (config_has(&section, "full_attention") || config_has(&section, "sliding_attention"));
+}
+
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
                       double default_share, RopeSpec *out, Err *err) {
+    return rope_config_kind(c, a, "full_attention", head_dim, default_theta, default_share, out,
+                            err);
+}
+
+bool rope_config_kind(const Config *c, Arena *a, const char *kind, uint32_t head_dim,
+                      double default_theta, double default_share, RopeSpec *out, Err *err) {
     double partial, theta;
     Config section = {0};
     Err nested = {0};
     *out = (RopeSpec){.kind = ROPE_PLAIN, .factor = 1};
     if (!config_float(c, "rope_theta", default_theta, 1e-3, 1e30, &theta, err)) return false;
     bool has = config_section(c, "rope_parameters", &section, &nested);
+    if (has) has = kind_section(&section, kind, &nested);
     if (!has && !nested.kind) has = config_section(c, "rope_scaling", &section, &nested);
     if (nested.kind) {
         if (err) *err = nested;
@@ -145,5 +196,6 @@ bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double defau
                        head_dim);
     out->rot_dim = out->freq_dim = (uint32_t)rot;
     if (has && !read_scaling(c, &section, a, out, err)) return false;
+    if (has && is_proportional(&section)) return read_proportional(&section, a, head_dim, out, err);
     return !(has || c->gguf) || read_sections(c->gguf ? c : &section, a, out, err);
 }
