@@ -131,6 +131,13 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
 
 /* Names of releases, then MLX's where they differ. */
 static const RoleDelta NAMES[] = {
+    /* transformers 5 saves dense layers under the experts' name */
+    {ROLE_GATE, {"layers.%d.mlp.gate_proj", NULL}},
+    {ROLE_GATE, {"layers.%d.block_sparse_moe.gate_proj", NULL}},
+    {ROLE_UP, {"layers.%d.mlp.up_proj", NULL}},
+    {ROLE_UP, {"layers.%d.block_sparse_moe.up_proj", NULL}},
+    {ROLE_DOWN, {"layers.%d.mlp.down_proj", NULL}},
+    {ROLE_DOWN, {"layers.%d.block_sparse_moe.down_proj", NULL}},
     {ROLE_DELTA_Q, {"layers.%d.self_attn.q_proj", NULL}},
     {ROLE_DELTA_K, {"layers.%d.self_attn.k_proj", NULL}},
     {ROLE_DELTA_V, {"layers.%d.self_attn.v_proj", NULL}},

@@ -19,6 +19,9 @@ static bool read_inner(const Decoder *d, uint32_t *inner, Err *err) {
     const Config *c = d->config;
     double expand;
     if (c->gguf) return read_dim(c, ".ssm.inner_size", MAX_INNER, inner, err);
+    /* the families of this alone have it as a key too, which then holds */
+    if (d->arch->no_attn && config_has(c, "intermediate_size"))
+        return config_u32(c, "intermediate_size", CONFIG_REQUIRED, 1, MAX_INNER, inner, err);
     if (!config_float(c, "mamba_expand|expand", 2, 1e-3, 1024, &expand, err)) return false;
     double wide = expand * (double)d->hidden;
     if (!(wide >= 1 && wide <= MAX_INNER))
