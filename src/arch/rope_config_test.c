@@ -1,5 +1,6 @@
 /* What a config says of rope: kinds under their names old and new, shares of a head, sections of
  * pairs that follow several coordinates, in config.json and in GGUF keys. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,6 +47,32 @@ static void text_models_have_one_coordinate(void **state) {
     assert_true(s.kind == ROPE_PLAIN && s.theta == 1e7 && s.rot_dim == 16);
     assert_sections(&s, 0, 0, 0, 0);
     assert_false(s.sections_interleaved);
+    arena_deinit(&a);
+}
+
+/* Local and global layers with a section each; without them the older keys hold. */
+static void kinds_of_layers_have_sections(void **state) {
+    (void)state;
+    static const char TEXT[] =
+        "{\"rope_theta\":7,\"rope_parameters\":{"
+        "\"full_attention\":{\"rope_type\":\"linear\",\"factor\":8.0,\"rope_theta\":1e6},"
+        "\"sliding_attention\":{\"rope_type\":\"proportional\",\"partial_rotary_factor\":0.25,"
+        "\"rope_theta\":1e4}}}";
+    Arena a = {0};
+    Json *doc;
+    Err err = {0};
+    RopeSpec s = spec_of(&a, TEXT, 32);
+    assert_true(s.kind == ROPE_LINEAR && s.factor == 8 && s.theta == 1e6 && s.rot_dim == 32);
+    assert_true(json_parse(str_c(TEXT), &(JsonOptions){0}, &a, &doc, &err));
+    Config c = {.json = doc};
+    assert_true(rope_config_has_kinds(&c));
+    if (!rope_config_kind(&c, &a, "sliding_attention", 32, 5, 1, &s, &err)) fail_msg("%s", err.msg);
+    assert_true(s.kind == ROPE_PLAIN && s.theta == 1e4 && s.rot_dim == 32);
+    for (int i = 0; i < 16; i++) /* four of sixteen pairs turn */
+        assert_true(i < 4 ? s.short_factor[i] == 1 : isinf(s.short_factor[i]));
+    assert_true(json_parse(STR("{\"rope_theta\":7}"), &(JsonOptions){0}, &a, &doc, &err));
+    c.json = doc;
+    assert_false(rope_config_has_kinds(&c));
     arena_deinit(&a);
 }
 
@@ -139,6 +166,7 @@ static void gguf_sections(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_models_have_one_coordinate),
+        cmocka_unit_test(kinds_of_layers_have_sections),
         cmocka_unit_test(sections_go_with_every_kind),
         cmocka_unit_test(interleaved_sections_need_not_add_up),
         cmocka_unit_test(what_is_wrong_is_named),
