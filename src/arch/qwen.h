@@ -10,6 +10,9 @@ bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) MUST_CHECK;
 /* adjust(): norms of queries and keys, biases of attention_bias. */
 bool qwen3_adjust(Decoder *d, Err *err) MUST_CHECK;
 
+/* Sections of M-RoPE where the config has no mrope_section: pairs of time, height, width. */
+void qwen_sections(RopeSpec *r, uint32_t time, uint32_t height, uint32_t width);
+
 /* Which layers have experts: decoder_sparse_step and mlp_only_layers; fills l->moe. */
 bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) MUST_CHECK;
 

@@ -1,10 +1,12 @@
 /* Qwen3.5 (Qwen Team 2026): Qwen3-Next with the projections of the delta nets apart; dense, or with
- * renormalised experts in every layer, stacked in releases, one module each in other files. Text
- * only: of the three position coordinates that rope could turn by, text has one. */
+ * renormalised experts in every layer, stacked in releases, one module each in other files; rope by
+ * three coordinates in turn, which of text are the same. */
 #include "arch/qwen.h"
 
 static bool adjust(Decoder *d, Err *err) {
     if (!qwen_next_adjust(d, err)) return false;
+    qwen_sections(&d->layer.rope_spec, 11, 11, 10);
+    d->layer.rope_spec.sections_interleaved = true;
     d->layer.delta.form = DELTA_APART;
     d->layer.delta.tiled = d->config->gguf != NULL; /* its writers turn the heads round */
     return true;

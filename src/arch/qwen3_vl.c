@@ -1,7 +1,7 @@
-/* Qwen3-VL (Qwen Team 2025): the tower has layer norms, a plain feed-forward and learned positions
+/* Qwen3-VL (Qwen Team 2025), Qwen3.5: the tower has layer norms, a plain feed-forward and learned positions
  * of a square, mixed for each image's grid; what lies behind some of its layers also goes to the
- * text model, behind its first layers (Meng et al. 2024, DeepStack). A main merger norms rows and
- * joins them, those for the text model's layers join first. */
+ * text model, behind its first layers (Meng et al. 2024, DeepStack), but in Qwen3.5. The main merger
+ * norms rows and joins them, those for the text model's layers join first. */
 #include "arch/qwen_tower.h"
 
 enum { MAX_PLACES = 1 << 24, MAX_WIDTH = 1 << 20 };
@@ -23,11 +23,11 @@ static int stacked_at(const int64_t *layers, size_t n, uint32_t i) {
     return -1;
 }
 
-static bool stack_read(const QwenTower *t, bool all, const int64_t **layers, size_t *n, Err *err) {
+static bool stack_read(const QwenTower *t, const int64_t **layers, size_t *n, Err *err) {
     static const int64_t USUAL[] = {8, 16, 24};
     if (!config_ints(t->d.config, "deepstack_visual_indexes", t->d.arena, layers, n, err))
         return false;
-    if (all && !config_has(t->d.config, "deepstack_visual_indexes")) *layers = USUAL, *n = 3;
+    if (!config_has(t->d.config, "deepstack_visual_indexes")) *layers = USUAL, *n = 3;
     if (*n > DECODER_MAX_DEEPSTACK)
         return err_set(err, ERR_UNSUPPORTED,
                        "deepstack_visual_indexes has %zu layers, at most %d are accepted", *n,
@@ -51,7 +51,7 @@ static Val stack(QwenTower *t, Val x, int merger) {
     return qwen_tower_merge(t, x, STACK, merger);
 }
 
-static bool build(Decoder *d, ArchModel *out, Err *err) {
+static bool begin(QwenTower *t, Decoder *d, ArchModel *out, Err *err) {
     static const QwenTowerKind KIND = {.width_key = "hidden_size",
                                        .out_key = "out_hidden_size",
                                        .width = 1152,
@@ -61,14 +61,12 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
                                        .patch = 16,
                                        .act = "gelu_pytorch_tanh",
                                        .frames_apart = true};
-    QwenTower *t = arena_new(d->arena, QwenTower);
-    const int64_t *layers;
-    size_t n;
-    if (!t) return err_nomem(err, "tower");
-    if (!qwen_tower_read(t, d, &KIND, out, err) || !places_read(t, err) ||
-        !config_u32(t->d.config, "intermediate_size", 4304, 1, MAX_WIDTH, &t->vit.ffn_width, err) ||
-        !stack_read(t, true, &layers, &n, err))
-        return false;
+    return qwen_tower_read(t, d, &KIND, out, err) && places_read(t, err) &&
+           config_u32(t->d.config, "intermediate_size", 4304, 1, MAX_WIDTH, &t->vit.ffn_width, err);
+}
+
+/* The layers, of which some go to the n mergers for the text model's layers, and the main merger. */
+static void record(QwenTower *t, Decoder *d, const int64_t *layers, size_t n) {
     Val x = qwen_tower_embed(t);
     for (uint32_t i = 0; i < t->d.n_layers; i++) {
         x = vit_layer(&t->vit, x, (int)i);
@@ -78,6 +76,23 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     }
     x = qwen_tower_join(t, vit_norm(&t->vit, x, ROLE_PROJ_NORM, -1));
     prog_output(d->b, qwen_tower_merge(t, x, MERGER, -1), "image_embeds");
+}
+
+static bool build(Decoder *d, ArchModel *out, Err *err) {
+    QwenTower *t = arena_new(d->arena, QwenTower);
+    const int64_t *layers;
+    size_t n;
+    if (!t) return err_nomem(err, "tower");
+    if (!begin(t, d, out, err) || !stack_read(t, &layers, &n, err)) return false;
+    record(t, d, layers, n);
+    return true;
+}
+
+static bool build_plain(Decoder *d, ArchModel *out, Err *err) {
+    QwenTower *t = arena_new(d->arena, QwenTower);
+    if (!t) return err_nomem(err, "tower");
+    if (!begin(t, d, out, err)) return false;
+    record(t, d, NULL, 0);
     return true;
 }
 
@@ -102,5 +117,15 @@ const ArchMedia MEDIA_QWEN3_VL = {
     .places = QWEN_TOWER_PLACES,
     .first = ROLE_PATCH,
     .build = build,
+    .plan = qwen_tower_plan,
+};
+
+const ArchMedia MEDIA_QWEN3_5 = {
+    .name = "qwen3_5",
+    .model_types = (const char *const[]){"qwen3_5", "qwen3_5_moe", NULL},
+    .names = NAMES,
+    .places = QWEN_TOWER_PLACES,
+    .first = ROLE_PATCH,
+    .build = build_plain,
     .plan = qwen_tower_plan,
 };

@@ -3,17 +3,17 @@
  * by turns (Qwen Team 2025, Qwen3-VL). Chosen experts' weights are always renormalised. */
 #include "arch/qwen.h"
 
-/* What holds where the config has no mrope_section. */
-static void usual_sections(RopeSpec *r, uint32_t time, uint32_t side) {
+void qwen_sections(RopeSpec *r, uint32_t time, uint32_t height, uint32_t width) {
     if (r->sections[0] || r->sections[1] || r->sections[2]) return;
     r->sections[0] = time;
-    r->sections[1] = r->sections[2] = side;
+    r->sections[1] = height;
+    r->sections[2] = width;
 }
 
 static bool qwen2_adjust(Decoder *d, Err *err) {
     RopeSpec *r = &d->layer.rope_spec;
     d->layer.qkv_bias = true;
-    usual_sections(r, 16, 24);
+    qwen_sections(r, 16, 24, 24);
     uint32_t sum = r->sections[0] + r->sections[1] + r->sections[2] + r->sections[3];
     return sum == r->rot_dim / 2 ||
            err_set(err, ERR_INPUT, "mrope_section is missing, and %u pairs of columns are not 64",
@@ -21,7 +21,7 @@ static bool qwen2_adjust(Decoder *d, Err *err) {
 }
 
 static bool vl3_adjust(Decoder *d, Err *err) {
-    usual_sections(&d->layer.rope_spec, 24, 20);
+    qwen_sections(&d->layer.rope_spec, 24, 20, 20);
     d->layer.rope_spec.sections_interleaved = true; /* whatever mrope_interleaved says */
     return qwen3_adjust(d, err);
 }
