@@ -133,9 +133,10 @@ static void what_is_wrong_is_named(void **state) {
                    "mrope_section adds up to 12 pairs of columns, rope turns 8");
     assert_refused("{\"rope_scaling\":{\"mrope_section\":[4,4,\"x\"]}}",
                    "config: mrope_section[2] is \"x\", an integer is needed");
-    assert_refused("{\"rope_scaling\":{\"type\":\"spiral\"}}",
-                   "rope_scaling type \"spiral\"; default, linear, dynamic, yarn, llama3, longrope "
-                   "and mrope are accepted");
+    assert_refused(
+        "{\"rope_scaling\":{\"type\":\"spiral\"}}",
+        "rope_scaling type \"spiral\"; default, linear, dynamic, yarn, llama3, longrope, "
+        "mrope and proportional are accepted");
 }
 
 /* Sections of a GGUF, with or without rope scaling beside them; all zero is none. */
