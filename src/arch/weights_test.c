@@ -101,6 +101,66 @@ static void rows_are_picked(void **state) {
     arena_deinit(&a);
 }
 
+/* A file of bfloat16 whose element i is the bytes 2i, 2i + 1. */
+static Checkpoint *speech_checkpoint(void) {
+    Err err = {0};
+    Checkpoint *ck;
+    assert_true(os_write_file(fx_path(dir, "config.json"), STR("{}"), &err));
+    assert_true(fx_safetensors_write(
+        fx_path(dir, "model.safetensors"),
+        "{\"b.embed\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]},"
+        "\"second.weight\":{\"dtype\":\"BF16\",\"shape\":[1,2],\"data_offsets\":[8,12]},"
+        "\"conv.weight\":{\"dtype\":\"BF16\",\"shape\":[2,4,3],\"data_offsets\":[12,60]}}",
+        60));
+    if (!checkpoint_open(dir, &ck, &err)) fail_msg("%s", err.msg);
+    return ck;
+}
+
+static float element(uint32_t i) {
+    uint32_t bits = (2 * i + 1) << 24 | 2 * i << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Kernels come with their taps outermost, a table may be a parameter, and the embedding that shows
+ * where a model hangs may have any of the family's names. */
+static void kernels_and_tables_of_other_spellings(void **state) {
+    (void)state;
+    static const RoleDelta NAMES[] = {{ROLE_EMBED, {"first", NULL}},
+                                      {ROLE_EMBED, {"second", NULL}},
+                                      {ROLE_FRAMES_1, {"conv", NULL}},
+                                      {ROLE_POS_EMBED, {"b.embed", NULL}},
+                                      {ROLE_COUNT, {NULL, NULL}}};
+    Arena a = {0};
+    Err err = {0};
+    float x[24];
+    Checkpoint *ck = speech_checkpoint();
+    WeightTable *t = weights_new(ck, NAMES, NULL, &a);
+    const TakePart embed = {.role = ROLE_EMBED, .n = 1, .k = 2},
+                   table = {.role = ROLE_POS_EMBED, .n = 2, .k = 2},
+                   kernel = {.role = ROLE_FRAMES_1, .n = 2, .k = 12, .taps = 3};
+    TakePart wrong = kernel;
+    wrong.taps = 4;
+    weights_take(t, WEIGHT_TABLE, -1, ".weight", &embed, 1);
+    int32_t p = weights_take(t, WEIGHT_TABLE, -1, "", &table, 1),
+            k = weights_take(t, WEIGHT_MATRIX, -1, ".weight", &kernel, 1);
+    if (!weights_finish(t, &err)) fail_msg("%s", err.msg);
+    values(weights_get(t, p), x);
+    for (uint32_t i = 0; i < 4; i++) assert_true(x[i] == element(i));
+    values(weights_get(t, k), x);
+    for (uint32_t i = 0; i < 24; i++) {
+        uint32_t row = i / 12, tap = i % 12 / 4, input = i % 4;
+        assert_true(x[i] == element(6 + row * 12 + input * 3 + tap));
+    }
+    t = weights_new(ck, NAMES, NULL, &a);
+    assert_int_equal(weights_take(t, WEIGHT_MATRIX, -1, ".weight", &wrong, 1), -1);
+    assert_false(weights_finish(t, &err));
+    assert_non_null(strstr(err.msg, "tensor conv.weight is BF16 [2, 4, 3]; floats [2, 3, 4]"));
+    checkpoint_close(ck);
+    arena_deinit(&a);
+}
+
 static void tensors_left_over_are_named(void **state) {
     (void)state;
     Checkpoint *ck = gguf_checkpoint();
@@ -150,6 +210,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gguf_rows_and_biases_are_unpermuted),
         cmocka_unit_test(rows_are_picked),
+        cmocka_unit_test(kernels_and_tables_of_other_spellings),
         cmocka_unit_test(tensors_left_over_are_named),
         cmocka_unit_test(the_first_error_is_kept),
     };
