@@ -41,6 +41,25 @@ bool form_rows(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     return form_global(wf, m, 1, err);
 }
 
+/* Blocks with one scale (and bias): most of what is loaded, so without the questions of below. */
+static void flat_rows(const WForm *wf, const QMatrix *m, const BlockLayout *l, uint64_t n0,
+                      uint64_t n1, const WRows *out) {
+    const DTypeInfo *t = dtype_info(m->part[QPART_WEIGHT].dtype);
+    uint64_t n_blocks = wf->k / t->block_elements, at = 0;
+    bool biased = l->offset == WOFFSET_BIAS;
+    uint8_t scratch[256];
+    for (uint64_t n = n0; n < n1; n++) {
+        const uint8_t *b = qpart_at(m, QPART_WEIGHT, n * wf->stored.row_bytes);
+        for (uint64_t i = 0; i < n_blocks; i++, at++, b += t->block_bytes) {
+            BlockScales s;
+            l->unpack(b, out->codes ? out->codes + at * t->block_elements : scratch, &s);
+            if (out->scale) out->scale[at] = (float)(l->unit * (double)s.d);
+            if (out->zero) out->zero[at] = (int16_t)l->zero;
+            if (out->bias) out->bias[at] = biased ? s.dmin : 0;
+        }
+    }
+}
+
 /* Where the scales of one block go. */
 static void put_block_scales(const WForm *wf, const QMatrix *m, const BlockLayout *l,
                              const BlockScales *s, uint64_t n, unsigned n_groups, uint64_t at,
@@ -67,6 +86,10 @@ void form_block_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1
     uint64_t n_blocks = wf->k / t->block_elements;
     unsigned n_groups = t->block_elements / l->group;
     uint8_t scratch[256];
+    if (l->sub == WSUB_NONE && n_groups == 1) {
+        flat_rows(wf, m, l, n0, n1, out);
+        return;
+    }
     for (uint64_t n = n0; n < n1; n++) {
         const uint8_t *b = qpart_at(m, QPART_WEIGHT, n * wf->stored.row_bytes);
         if (wf->super && !l->has_d && out->d) out->d[n - n0] = (float)form_second_scale(wf, m, n);

@@ -49,10 +49,11 @@ static bool chunk_init(Chunk *c, const PackedMat *m, uint32_t n) {
     if (!(r->codes = mem_calloc(n, m->k))) return false;
     supers += supers == 0; /* without a level above, an array is still asked for */
     if (m->sub == WSUB_NONE) {
+        bool zero = m->offset == WOFFSET_ZERO, bias = m->offset == WOFFSET_BIAS;
         r->scale = mem_calloc(groups, sizeof *r->scale);
-        r->zero = mem_calloc(groups, sizeof *r->zero);
-        r->bias = mem_calloc(groups, sizeof *r->bias);
-        return r->scale && r->zero && r->bias;
+        if (zero) r->zero = mem_calloc(groups, sizeof *r->zero);
+        if (bias) r->bias = mem_calloc(groups, sizeof *r->bias);
+        return r->scale && (!zero || r->zero) && (!bias || r->bias);
     }
     r->d = mem_calloc(supers, sizeof *r->d);
     r->dmin = mem_calloc(supers, sizeof *r->dmin);
@@ -72,6 +73,12 @@ static void float_put(unsigned char *p, DType t, size_t i, float v) {
 static void unit_gather(const uint8_t *codes, uint32_t k, uint32_t n_rows, uint32_t k0,
                         uint8_t q[16][CODE_VEC]) {
     uint32_t cols = k - k0 < 2 * UNIT_COLS ? k - k0 : 2 * UNIT_COLS;
+    if (cols == 2 * UNIT_COLS && n_rows == TILE_ROWS) { /* nearly always: loops of known lengths */
+        const uint8_t *row = codes + k0;
+        for (int lane = 0; lane < TILE_ROWS; lane++, row += k)
+            for (int c = 0; c < 16; c++) memcpy(&q[c][lane * 4], row + 4 * c, 4);
+        return;
+    }
     if (cols < 2 * UNIT_COLS || n_rows < TILE_ROWS) memset(q, 0, 16 * CODE_VEC);
     for (uint32_t lane = 0; lane < n_rows; lane++) {
         const uint8_t *row = codes + (size_t)lane * k + k0;
