@@ -290,6 +290,14 @@ static void latents_and_chosen_keys_are_the_same(void **state) {
     }
 }
 
+/* Groups that a step cuts through, kept as a state, beside windows and rows of whole groups. */
+static void groups_of_tokens_are_the_same(void **state) {
+    (void)state;
+    check_golden("decoder/deepseek_v4", "ref", "auto", PLANE_F32, false);
+    check_golden("decoder/deepseek_v4", "cpu", "auto", PLANE_F16, WHOLE_GRID);
+    check_golden("decoder/deepseek_v4", "cpu", "portable", PLANE_Q8_0, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_is_the_same),
@@ -300,6 +308,7 @@ int main(void) {
         cmocka_unit_test(recurrent_models_are_the_same),
         cmocka_unit_test(scans_are_the_same),
         cmocka_unit_test(shared_planes_are_the_same),
-        cmocka_unit_test(latents_and_chosen_keys_are_the_same)};
+        cmocka_unit_test(latents_and_chosen_keys_are_the_same),
+        cmocka_unit_test(groups_of_tokens_are_the_same)};
     return cmocka_run_group_tests_name("same_tokens", tests, NULL, NULL);
 }

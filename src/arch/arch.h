@@ -248,7 +248,10 @@ bool decoder_layer_sparse(const Decoder *d, int i, bool fallback, bool *out, Err
 bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out,
                  Err *err) MUST_CHECK;
 
-/* rope_config.c: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config
+/* rope_config.c: one section of several ("main", "full_attention") with the rope of a kind of layer. */
+bool rope_config_section(const Config *c, const Config *section, Arena *a, uint32_t head_dim,
+                         double theta, double share, RopeSpec *out, Err *err) MUST_CHECK;
+/* rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config
  * section, and mrope_section there. A family whose sections are interleaved although no file says it
  * (GGUF has no key) sets RopeSpec.sections_interleaved itself. */
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,

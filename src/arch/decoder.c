@@ -118,7 +118,7 @@ static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
     p->down = arch_take_experts(d, i, &down, m->biases ? &p->down_bias : NULL);
 }
 
-static MoeBlock moe_block(Decoder *d, const LayerSpec *l, int i) {
+MoeBlock mixer_moe_take(Decoder *d, const LayerSpec *l, int i) {
     const MoeSpec *m = &l->moe;
     MoeBlock p = {
         .route = {.fn = m->fn,
@@ -162,7 +162,7 @@ Val mixer_norm(Decoder *d, Val x, Role role, int i) {
 
 static Val feed_forward(Decoder *d, const LayerSpec *l, Val h, int i) {
     if (l->moe.n_experts) {
-        MoeBlock moe = moe_block(d, l, i);
+        MoeBlock moe = mixer_moe_take(d, l, i);
         return block_moe(d->b, &moe, h, i);
     }
     FfnBlock ffn = mixer_ffn_take(d, l, i);

@@ -6,8 +6,8 @@
 #define MLXCEL_ARCH_MIXER_H
 
 #include "arch/arch.h"
-#include "block/ffn.h"
 #include "block/mix_mamba2.h"
+#include "block/moe.h"
 
 Val mixer_shortconv(Decoder *d, const LayerSpec *l, Val h, int i); /* LFM2 */
 Val mixer_delta(Decoder *d, const LayerSpec *l, Val h, int i);     /* gated delta rule */
@@ -21,6 +21,7 @@ Val mixer_rglru(Decoder *d, const LayerSpec *l, Val h, int i); /* Griffin */
 Val mixer_norm(Decoder *d, Val x, Role role, int i);
 Val mixer_attn(Decoder *d, const LayerSpec *l, Val h, int i);
 FfnBlock mixer_ffn_take(Decoder *d, const LayerSpec *l, int i);
+MoeBlock mixer_moe_take(Decoder *d, const LayerSpec *l, int i);
 Mamba2Block mixer_mamba2_take(Decoder *d, const LayerSpec *l, int i);
 
 #endif

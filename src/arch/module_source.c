@@ -508,13 +508,19 @@ bool modsource_stack(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t
     return true;
 }
 
-bool modsource_stack_rows(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, uint32_t k,
-                          WeightSource *out, Err *err) {
+static bool is_integer(const CkptTensor *ct, Err *err) {
+    return ct->dtype == DTYPE_I64 || ct->dtype == DTYPE_I32 ||
+           unsupported(ct, "I32 and I64 are accepted", err);
+}
+
+bool modsource_stack_rows(const ModuleFinder *f, Str name, bool integers, uint32_t n_stack,
+                          uint32_t n, uint32_t k, WeightSource *out, Err *err) {
     const CkptTensor *ct = find(f->ck, name, "");
     Module mod;
     const uint64_t shape[2] = {(uint64_t)n_stack * n, k};
     if (!ct) return err_set(err, ERR_CORRUPT, "tensor " STR_F " is missing", STR_A(name));
-    if (!is_plain(ct, err) || !stack_shape(ct, n_stack, n, k, err)) return false;
+    if (!(integers ? is_integer : is_plain)(ct, err) || !stack_shape(ct, n_stack, n, k, err))
+        return false;
     if (!module_init(&mod, f, name, ct, n_stack * n, k, err)) return false;
     mod.fetch->part[QPART_WEIGHT] = ct;
     mod.m.part[QPART_WEIGHT] = qpart_of(ct->dtype, 2, shape, NULL, ct->n_bytes);

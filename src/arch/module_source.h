@@ -37,9 +37,9 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
  * others begin at row0 = i * (transposed ? k : n). */
 bool modsource_stack(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, uint32_t k,
                      WeightSource *out, Err *err) MUST_CHECK;
-/* The same as plain floats [n_stack, n, k]; out is all of them. */
-bool modsource_stack_rows(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, uint32_t k,
-                          WeightSource *out, Err *err) MUST_CHECK;
+/* The same as plain floats (integers: whole numbers) [n_stack, n, k]; out is all of them. */
+bool modsource_stack_rows(const ModuleFinder *f, Str name, bool integers, uint32_t n_stack,
+                          uint32_t n, uint32_t k, WeightSource *out, Err *err) MUST_CHECK;
 /* The plain tensor NAME [n_stack, n] as n_stack * n rows of one. */
 bool modsource_stack_vector(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n,
                             WeightSource *out, Err *err) MUST_CHECK;

@@ -162,6 +162,17 @@ bool rope_config_has_kinds(const Config *c) {
            (config_has(&section, "full_attention") || config_has(&section, "sliding_attention"));
 }
 
+bool rope_config_section(const Config *c, const Config *section, Arena *a, uint32_t head_dim,
+                         double theta, double share, RopeSpec *out, Err *err) {
+    *out = (RopeSpec){.kind = ROPE_PLAIN, .factor = 1, .theta = theta};
+    if (!config_float(section, "partial_rotary_factor", share, 1e-6, 1, &share, err)) return false;
+    out->rot_dim = out->freq_dim = (uint32_t)(head_dim * share) / 2 * 2;
+    if (!out->rot_dim || out->rot_dim > 2 * ROPE_MAX_PAIRS)
+        return err_set(err, ERR_INPUT, "rope turns %u columns per head, 2 to %d are accepted",
+                       out->rot_dim, 2 * ROPE_MAX_PAIRS);
+    return read_scaling(c, section, a, out, err);
+}
+
 bool rope_config_read(const Config *c, Arena *a, uint32_t head_dim, double default_theta,
                       double default_share, RopeSpec *out, Err *err) {
     return rope_config_kind(c, a, "full_attention", head_dim, default_theta, default_share, out,

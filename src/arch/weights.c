@@ -51,6 +51,19 @@ const RoleName ROLE_NAMES[ROLE_COUNT] = {
     [ROLE_INDEX_K] = {"layers.%d.self_attn.indexer.wk", NULL},
     [ROLE_INDEX_K_NORM] = {"layers.%d.self_attn.indexer.k_norm", NULL},
     [ROLE_INDEX_WEIGHTS] = {"layers.%d.self_attn.indexer.weights_proj", NULL},
+    [ROLE_COMPRESS_KV] = {"layers.%d.attn.compressor.wkv", NULL},
+    [ROLE_COMPRESS_GATE] = {"layers.%d.attn.compressor.wgate", NULL},
+    [ROLE_COMPRESS_BIAS] = {"layers.%d.attn.compressor.ape", NULL},
+    [ROLE_COMPRESS_NORM] = {"layers.%d.attn.compressor.norm", NULL},
+    [ROLE_INDEX_COMPRESS_KV] = {"layers.%d.attn.indexer.compressor.wkv", NULL},
+    [ROLE_INDEX_COMPRESS_GATE] = {"layers.%d.attn.indexer.compressor.wgate", NULL},
+    [ROLE_INDEX_COMPRESS_BIAS] = {"layers.%d.attn.indexer.compressor.ape", NULL},
+    [ROLE_INDEX_COMPRESS_NORM] = {"layers.%d.attn.indexer.compressor.norm", NULL},
+    [ROLE_O_DOWN] = {"layers.%d.attn.wo_a", NULL},
+    [ROLE_HYPER_ATTN] = {"layers.%d.hc_attn", NULL},
+    [ROLE_HYPER_FFN] = {"layers.%d.hc_ffn", NULL},
+    [ROLE_HYPER_HEAD] = {"hc_head", NULL},
+    [ROLE_ROUTE_TABLE] = {"layers.%d.ffn.gate.tid2eid", NULL},
     [ROLE_CONV_IN] = {"layers.%d.conv.in_proj", "blk.%d.shortconv.in_proj"},
     [ROLE_CONV] = {"layers.%d.conv.conv", "blk.%d.shortconv.conv"},
     [ROLE_CONV_OUT] = {"layers.%d.conv.out_proj", "blk.%d.shortconv.out_proj"},
@@ -353,9 +366,10 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
                        (int)p->role);
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
     bool unpermute = p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF;
-    if (kind == WEIGHT_TABLE && !suffix[0]) { /* a parameter that is a row, or rows */
+    if (kind != WEIGHT_VECTOR && strcmp(suffix, ".weight")) { /* a parameter: a row, or rows */
         if (p->n == 1 ? !modsource_vector(&t->finder, ct, p->k, 0, false, out, &t->err)
-                      : !modsource_stack_rows(&t->finder, str_c(name), 1, p->n, p->k, out, &t->err))
+                      : !modsource_stack_rows(&t->finder, str_c(name), p->integers, 1, p->n, p->k,
+                                              out, &t->err))
             return false;
     } else if (kind == WEIGHT_VECTOR) {
         uint32_t n = p->rows ? p->n_stored : p->k;
@@ -512,7 +526,7 @@ static WeightSource *sources_new(WeightTable *t, uint32_t n) {
 static bool rows_whole(WeightTable *t, Str name, const TakeExperts *p, WeightSource *src) {
     uint32_t columns = !p->across ? p->k : p->columns ? p->columns : p->n;
     if (!modsource_weight(t->ck, name))
-        return modsource_stack_rows(&t->finder, name, p->n_experts, p->stored, columns, src,
+        return modsource_stack_rows(&t->finder, name, false, p->n_experts, p->stored, columns, src,
                                     &t->err);
     return modsource_matrix(&t->finder, name, false, 1, p->n_experts * p->stored, columns, src,
                             &t->err);

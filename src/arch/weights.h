@@ -90,6 +90,21 @@ typedef enum Role {
     ROLE_INDEX_K,
     ROLE_INDEX_K_NORM,
     ROLE_INDEX_WEIGHTS,
+    /* rows of groups, for attention and for the choice; output in two steps; streams mixed by their own
+     * coefficients; experts by token */
+    ROLE_COMPRESS_KV,
+    ROLE_COMPRESS_GATE,
+    ROLE_COMPRESS_BIAS,
+    ROLE_COMPRESS_NORM,
+    ROLE_INDEX_COMPRESS_KV,
+    ROLE_INDEX_COMPRESS_GATE,
+    ROLE_INDEX_COMPRESS_BIAS,
+    ROLE_INDEX_COMPRESS_NORM,
+    ROLE_O_DOWN,
+    ROLE_HYPER_ATTN,
+    ROLE_HYPER_FFN,
+    ROLE_HYPER_HEAD,
+    ROLE_ROUTE_TABLE,
     /* state space mixers; gated linear recurrences */
     ROLE_MAMBA_IN,
     ROLE_MAMBA_CONV,
@@ -231,6 +246,7 @@ typedef struct TakePart {
      * are. The file has n_stored. */
     const uint32_t *rows;
     uint32_t n_stored;
+    bool integers; /* a table of whole numbers, a parameter */
     /* a convolution's kernel, in the file [n, k / taps, taps] of floats, here [n, taps, k / taps] as
      * UNFOLD has columns; 0: as it is */
     uint32_t taps;

@@ -4,8 +4,10 @@ Val block_moe(ProgBuilder *b, const MoeBlock *p, Val x, int layer) {
     uint32_t n = p->route.n_experts;
     Val logits = prog_probe(b, prog_linear_precise(b, x, p->router, p->router_bias),
                             "layers.%d.moe.logits", layer);
-    Val routes = prog_probe(b, prog_route(b, logits, p->select_bias, p->route),
-                            "layers.%d.moe.routes", layer);
+    Val routes = p->by_token
+                     ? prog_route_given(b, logits, prog_embed(b, p->by_token_table, 1), p->route)
+                     : prog_route(b, logits, p->select_bias, p->route);
+    prog_probe(b, routes, "layers.%d.moe.routes", layer);
     Val gate = prog_experts(b, x, routes, p->gate, p->gate_bias, n, p->width);
     Val up = prog_experts(b, x, routes, p->up, p->up_bias, n, p->width);
     if (p->limit > 0) {

@@ -13,9 +13,11 @@ typedef struct MoeBlock {
     WeightId select_bias;                   /* added for the choice only; W_NONE: none */
     WeightId gate, up, down;                /* n_experts matrices each, stacked */
     WeightId gate_bias, up_bias, down_bias; /* n_experts vectors each; W_NONE: none */
-    float limit;  /* gate at most this, up within it either way; 0: no limit */
-    float up_add; /* the gate's activation times (up + up_add) */
-    bool shared;  /* a dense block beside the experts */
+    float limit;   /* gate at most this, up within it either way; 0: no limit */
+    float up_add;  /* the gate's activation times (up + up_add) */
+    bool by_token; /* the token chooses: by_token_table [vocabulary, k] has the experts' numbers */
+    WeightId by_token_table;
+    bool shared; /* a dense block beside the experts */
     FfnBlock shared_ffn;
     /* [1, hidden]: its sigmoid scales the shared block; W_NONE: none */
     WeightId shared_gate;

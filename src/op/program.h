@@ -346,12 +346,12 @@ Val prog_route(ProgBuilder *b, Val logits, WeightId bias, OpRoute p);
 Val prog_route_scaled(ProgBuilder *b, Val logits, WeightId bias, WeightId factor, OpRoute p);
 /* numbers [T, k]: the experts, chosen already */
 Val prog_route_given(ProgBuilder *b, Val logits, Val numbers, OpRoute p);
-/* w: n_experts matrices of n rows each, stacked; bias: n_experts * n entries. */
+/* w: n_experts matrices of n rows each, stacked, a source each; bias: n_experts * n entries. */
 Val prog_experts(ProgBuilder *b, Val x, Val routes, WeightId w, WeightId bias, uint32_t n_experts,
                  uint32_t n);
 Val prog_expert_sum(ProgBuilder *b, Val x, Val routes);
 
-/* A block-diagonal matrix: part j of x times matrix j of w [n_parts * n, k]. */
+/* A block-diagonal matrix: part j of x times matrix j of w [n_parts * n, k], n_parts sources. */
 Val prog_block_linear(ProgBuilder *b, Val x, WeightId w, uint32_t n_parts, uint32_t n);
 /* attention over chosen keys only */
 Val prog_attn_picked(ProgBuilder *b, Val q, Val picks, PlaneId k, PlaneId v, WeightId sinks,

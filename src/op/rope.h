@@ -41,8 +41,8 @@ typedef struct RopeSpec {
     uint32_t sections[4];
     bool sections_interleaved;
     bool sections_restart; /* the first pair of each section has frequency 1 (not interleaved) */
-    uint32_t pos_step; /* above 1: positions are rounded down to its multiples */
-    bool backward;     /* turns by -angle: undoes what the same spec without it does */
+    uint32_t pos_step;     /* above 1: positions are rounded down to its multiples */
+    bool backward;         /* turns by -angle: undoes what the same spec without it does */
 } RopeSpec;
 
 /* Writes rot_dim / 2 frequencies (radians per position) and the factor on cosines and sines. */
