@@ -52,7 +52,7 @@ static bool glm_shares(const Decoder *d, int i, bool *shared, Err *err) {
     bool letters = n == 1 && types[0].n == d->n_layers && d->n_layers > 1;
     if (n != d->n_layers && !letters)
         return err_set(err, ERR_INPUT, "%s has %zu entries for %u layers", key, n, d->n_layers);
-    Str type = letters ? str_slice(types[0], (size_t)i, 1) : types[i];
+    Str type = letters ? str_slice(types[0], (size_t)i, (size_t)i + 1) : types[i];
     *shared = str_eqc(type, "shared") || str_eqc(type, "S");
     if (!*shared && !str_eqc(type, "full") && !str_eqc(type, "F"))
         return err_set(err, ERR_INPUT, "%s has \"" STR_F "\"; full and shared are accepted", key,
@@ -63,8 +63,8 @@ static bool glm_shares(const Decoder *d, int i, bool *shared, Err *err) {
 static bool glm_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     bool *shared = &l->mla.index.shared;
     if (!glm_shares(d, i, shared, err)) return false;
-    if (*shared && d->picks == VAL_NONE)
-        return err_set(err, ERR_INPUT, "layer %d shares a choice of keys that no layer makes", i);
+    if (*shared && i == 0)
+        return err_set(err, ERR_INPUT, "layer 0 shares a choice of keys that no layer makes");
     return deepseek_layer(d, &GLM, i, l, err);
 }
 

@@ -464,10 +464,10 @@ static bool stack_shape(const CkptTensor *ct, uint32_t a, uint32_t b, uint32_t c
         return true;
     char got[96];
     ckpt_shape_text(ct, got, sizeof got);
-    if (flat)
+    if (flat || a == 1)
         return err_set(err, ERR_CORRUPT,
                        "tensor " STR_F " has shape %s, the config asks for [%u, %u]",
-                       STR_A(ct->name), got, a, b);
+                       STR_A(ct->name), got, flat ? a : b, flat ? b : c);
     return err_set(err, ERR_CORRUPT,
                    "tensor " STR_F " has shape %s, the config asks for [%u, %u, %u]",
                    STR_A(ct->name), got, a, b, c);

@@ -1,0 +1,157 @@
+/* One model, several spellings of its config: releases, the library and older files say the same thing
+ * differently. Each spelling of a golden's config records the program that the golden's own records;
+ * each one that makes no sense is refused by name. Only config.json is changed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arch/arch.h"
+#include "base/os.h"
+#include "golden_run.h"
+
+typedef struct Spelling {
+    const char *golden;
+    const char *without[8]; /* keys that are taken out */
+    const char *with;       /* members that are put in */
+    const char *refusal;    /* part of the message; NULL: the golden's own program */
+} Spelling;
+
+#define V4_NAMED                                                                                   \
+    "layer_types", "mlp_layer_types", "rope_parameters", "compress_rates", "partial_rotary_factor"
+#define V4_RELEASE                                                                                 \
+    "\"compress_ratios\": [0, 4, 128, 4, 0], \"compress_rate_hca\": 8, \"num_hash_layers\": 1"
+
+static const Spelling SPELLINGS[] = {
+    /* lists longer than the layers count those of prediction */
+    {"deepseek_v4", {V4_NAMED}, V4_RELEASE, NULL},
+    {"deepseek_v4",
+     {V4_NAMED},
+     V4_RELEASE ", \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}",
+     NULL},
+    {"deepseek_v4",
+     {"layer_types"},
+     "\"layer_types\": [\"sliding_attention\"]",
+     "layer_types has 1"},
+    {"deepseek_v4",
+     {"layer_types"},
+     "\"compress_ratios\": [0, 4, 8, 4]",
+     "compress_ratios has 8; 0, 4 and 128"},
+    {"deepseek_v4", {"mlp_layer_types"}, "\"mlp_layer_types\": [1]", "mlp_layer_types"},
+    {"deepseek_v4", {"scoring_func"}, "\"scoring_func\": \"relu\"", "scoring_func is \"relu\""},
+    {"deepseek_v4", {"o_groups"}, "\"o_groups\": 3", "do not divide over o_groups 3"},
+    {"deepseek_v4", {"compress_rates"}, "\"compress_rates\": [4]", "compress_rates is an array"},
+    {"deepseek_v4", {"hc_mult"}, "\"hc_mult\": 2", "hc_attn_fn has shape [24, 256]"},
+    {"glm_moe_dsa", {"indexer_types"}, "\"index_topk_pattern\": \"FSF\"", NULL},
+    {"glm_moe_dsa",
+     {"indexer_types"},
+     "\"index_topk_pattern\": [\"full\", \"shared\", \"full\"]",
+     NULL},
+    {"glm_moe_dsa",
+     {"indexer_types", "mlp_layer_types"},
+     "\"index_topk_freq\": 2, \"index_skip_topk_offset\": 1",
+     NULL},
+    {"glm_moe_dsa",
+     {"indexer_types"},
+     "\"index_topk_pattern\": \"SFF\"",
+     "layer 0 shares a choice of keys that no layer makes"},
+    {"glm_moe_dsa", {"indexer_types"}, "\"index_topk_pattern\": \"FXF\"", "has \"X\""},
+    {"glm_moe_dsa", {"indexer_types"}, "\"indexer_types\": [\"full\"]", "indexer_types has 1"},
+    {"glm_moe_dsa", {"index_topk"}, "\"index_topk\": 0", "index_topk is 0"},
+    {"deepseek_v32", {"mlp_layer_types"}, "\"num_experts\": 8", NULL},
+    {"deepseek_v32",
+     {"mlp_layer_types"},
+     "\"mlp_layer_types\": [\"dense\", \"x\", \"dense\"]",
+     "\"x\""},
+    {"deepseek_v32", {"index_head_dim"}, "\"index_head_dim\": 4", "index_head_dim is 4"},
+};
+enum { N_SPELLINGS = sizeof SPELLINGS / sizeof *SPELLINGS };
+
+/* Takes a key out by giving it another name. */
+static void key_hide(Buf *text, const char *key) {
+    char quoted[128];
+    Buf out = {0};
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    size_t at = str_find(buf_str(text), str_c(quoted), 0);
+    if (at == STR_NPOS) fail_msg("the config has no %s", key);
+    buf_put(&out, str_slice(buf_str(text), 0, at + 1));
+    buf_put(&out, STR("was_"));
+    buf_put(&out, str_from(buf_str(text), at + 1));
+    buf_deinit(text);
+    *text = out;
+}
+
+/* The golden's files, with its config spelled so; s NULL: as it is. */
+static void copy_make(const char *from, const char *to, const Spelling *s) {
+    Arena a = {0};
+    Err err = {0};
+    Str *names;
+    size_t n = 0;
+    if (!os_make_dirs(to, &err) || !os_list_dir(from, &a, &names, &n, &err))
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < n; i++) {
+        char source[4096], target[4096];
+        Buf text = {0}, out = {0};
+        snprintf(source, sizeof source, "%s/%.*s", from, (int)names[i].n, names[i].p);
+        snprintf(target, sizeof target, "%s/%.*s", to, (int)names[i].n, names[i].p);
+        if (!os_read_file(source, (size_t)1 << 28, &text, &err)) fail_msg("%s", err.msg);
+        bool config = str_eqc(names[i], "config.json");
+        for (int k = 0; config && k < 8 && s->without[k]; k++) key_hide(&text, s->without[k]);
+        if (config) buf_putf(&out, "{%s,", s->with);
+        buf_put(&out, str_from(buf_str(&text), config ? 1 : 0));
+        if (!os_write_file(target, buf_str(&out), &err)) fail_msg("%s", err.msg);
+        buf_deinit(&text);
+        buf_deinit(&out);
+    }
+    arena_deinit(&a);
+}
+
+/* The listing of the text program and its ropes; false: refused. */
+static bool listing(const char *path, Buf *out, Err *err) {
+    Arena a = {0};
+    Checkpoint *ck;
+    ArchModel m;
+    if (!checkpoint_open(path, &ck, err)) return false;
+    bool ok = arch_build(ck, &a, &m, err);
+    if (ok) program_dump(m.text, out);
+    for (uint32_t i = 0; ok && i < m.text->n_ropes; i++) {
+        const RopeSpec *r = &m.text->ropes[i];
+        buf_putf(out, "rope %u: %d %u %.17g %.17g\n", i, (int)r->kind, r->rot_dim, r->theta,
+                 r->factor);
+    }
+    checkpoint_close(ck);
+    arena_deinit(&a);
+    return ok;
+}
+
+static void spellings_mean_the_same_or_are_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_SPELLINGS; i++) {
+        const Spelling *s = &SPELLINGS[i];
+        char from[2048], to[2048];
+        Buf want = {0}, got = {0};
+        Err err = {0};
+        snprintf(from, sizeof from, "%s/decoder/%s", golden_dir(), s->golden);
+        snprintf(to, sizeof to, "build/spellings/%s.%zu", s->golden, i);
+        copy_make(from, to, s);
+        if (!listing(from, &want, &err)) fail_msg("%s: %s", from, err.msg);
+        bool ok = listing(to, &got, &err);
+        if (ok && s->refusal) fail_msg("%s with %s: accepted", s->golden, s->with);
+        if (!ok && !s->refusal) fail_msg("%s with %s: %s", s->golden, s->with, err.msg);
+        if (!ok && !strstr(err.msg, s->refusal))
+            fail_msg("%s with %s: \"%s\"", s->golden, s->with, err.msg);
+        if (ok && !str_eq(buf_str(&got), buf_str(&want)))
+            fail_msg("%s with %s: another program", s->golden, s->with);
+        buf_deinit(&want);
+        buf_deinit(&got);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spellings_mean_the_same_or_are_refused)};
+    return cmocka_run_group_tests_name("config_spellings", tests, NULL, NULL);
+}
