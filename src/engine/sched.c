@@ -10,7 +10,7 @@ static bool is_prompt(const Job *j) { return j->cache.n_tokens < j->n_prompt || 
 
 static bool start(Engine *e, Job *j, Err *err) {
     if (j->p.media && (!media_encode(j->p.media, e->tower, j->p.cancel, err) ||
-                       !job_name_media(j, e->names, err)))
+                       (e->cache.tree && !job_name_media(j, e->names, err))))
         return false;
     if (!seqcache_init(&j->cache, &e->cache, j->max_tokens, err)) return false;
     j->has_cache = true;
