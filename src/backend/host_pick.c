@@ -146,34 +146,68 @@ static Pick pick_of(const HostExec *ex, const Op *op, const StepRow *row, const 
     return p;
 }
 
-/* One head of one row, in two passes: the maximum, then the weights. */
-static void pick_attend(const Pick *p, const float *q, const float *sink, float *out) {
+/* Heads that share a key head go together, so that each key is widened once for all of them and their
+ * dot products stand side by side; each head's own sums keep their order. */
+enum { PICK_HEADS = 8 };
+
+typedef struct PickHeads {
+    double q[PICK_MAX_COLS * PICK_HEADS]; /* [column][head] */
+    double acc[PICK_HEADS][PICK_MAX_COLS];
+    double max[PICK_HEADS], sum[PICK_HEADS];
+    uint32_t n;
+} PickHeads;
+
+static void heads_dots(const PickHeads *w, const float *row, uint32_t dim, double *s) {
+    double sum[PICK_HEADS] = {0};
+    for (uint32_t c = 0; c < dim; c++)
+        for (int h = 0; h < PICK_HEADS; h++) sum[h] += w->q[c * PICK_HEADS + h] * row[c];
+    memcpy(s, sum, sizeof sum);
+}
+
+/* The sums so far are kept in units of exp(max). */
+static void head_add(PickHeads *w, uint32_t h, double s, const float *v, uint32_t n) {
+    double *acc = w->acc[h];
+    if (s > w->max[h]) {
+        double f = exp(w->max[h] - s);
+        w->sum[h] *= f;
+        for (uint32_t c = 0; c < n; c++) acc[c] *= f;
+        w->max[h] = s;
+    }
+    double e = exp(s - w->max[h]);
+    w->sum[h] += e;
+    for (uint32_t c = 0; c < n; c++) acc[c] += e * v[c];
+}
+
+static void heads_attend(const Pick *p, PickHeads *w) {
     const OpAttn *a = &p->op->p.attn;
     bool one_row = a->joint || p->op->plane[1] == p->op->plane[0];
     float row[PICK_MAX_COLS];
-    double acc[PICK_MAX_COLS] = {0}, max = sink ? *sink : -INFINITY, sum = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass == 1 && sink) sum += exp(*sink - max);
-        for (uint32_t i = 0, n = pick_count(p), slot; i < n; i++) {
-            PlaneId plane;
-            if (!pick_place(p, i, &plane, &slot)) continue;
-            double s = 0;
-            p->ex->be->ops->plane_row(p->ex, plane, p->seq, slot, p->kv_head, row);
-            for (uint32_t c = 0; c < a->head_dim; c++) s += (double)q[c] * row[c];
-            s *= (double)a->scale;
-            if (a->softcap != 0) s = a->softcap * tanh(s / (double)a->softcap);
-            if (pass == 0) {
-                if (s > max) max = s;
-                continue;
-            }
-            double e = exp(s - max);
-            sum += e;
-            if (!one_row)
-                p->ex->be->ops->plane_row(p->ex, p->op->plane[1], p->seq, slot, p->kv_head, row);
-            for (uint32_t c = 0; c < a->v_dim; c++) acc[c] += e * row[c];
+    double s[PICK_HEADS];
+    for (uint32_t i = 0, n = pick_count(p), slot; i < n; i++) {
+        PlaneId plane;
+        if (!pick_place(p, i, &plane, &slot)) continue;
+        p->ex->be->ops->plane_row(p->ex, plane, p->seq, slot, p->kv_head, row);
+        heads_dots(w, row, a->head_dim, s);
+        if (!one_row)
+            p->ex->be->ops->plane_row(p->ex, p->op->plane[1], p->seq, slot, p->kv_head, row);
+        for (uint32_t h = 0; h < w->n; h++) {
+            double score = s[h] * (double)a->scale;
+            if (a->softcap != 0) score = a->softcap * tanh(score / (double)a->softcap);
+            head_add(w, h, score, row, a->v_dim);
         }
     }
-    for (uint32_t c = 0; c < a->v_dim; c++) out[c] = (float)(sum > 0 ? acc[c] / sum : 0);
+}
+
+/* sinks of the heads, or NULL. */
+static void heads_begin(PickHeads *w, const OpAttn *a, const float *q, const float *sinks) {
+    memset(w->q, 0, (size_t)a->head_dim * PICK_HEADS * sizeof *w->q);
+    for (uint32_t h = 0; h < w->n; h++) {
+        for (uint32_t c = 0; c < a->head_dim; c++)
+            w->q[c * PICK_HEADS + h] = q[(size_t)h * a->head_dim + c];
+        w->max[h] = sinks ? sinks[h] : -INFINITY;
+        w->sum[h] = sinks != NULL;
+        memset(w->acc[h], 0, a->v_dim * sizeof w->acc[h][0]);
+    }
 }
 
 void host_attn_picked(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
@@ -181,14 +215,23 @@ void host_attn_picked(const HostExec *ex, const Op *op, int i_thread, int n_thre
     if (op->in[1] != VAL_NONE) picks = host_mat(ex, op->in[1]);
     const OpAttn *a = &op->p.attn;
     const float *sinks = host_floats(ex, op->w[0]);
-    uint32_t from, to;
-    host_share(q.rows * a->n_heads, i_thread, n_threads, &from, &to);
+    uint32_t group = a->n_heads / a->n_kv_heads, parts = (group + PICK_HEADS - 1) / PICK_HEADS,
+             from, to;
+    PickHeads w;
+    host_share(q.rows * a->n_kv_heads * parts, i_thread, n_threads, &from, &to);
     for (uint32_t i = from; i < to; i++) {
-        uint32_t r = i / a->n_heads, h = i % a->n_heads;
+        uint32_t r = i / (a->n_kv_heads * parts), kv = i / parts % a->n_kv_heads,
+                 first = i % parts * PICK_HEADS, h0 = kv * group + first;
         const float *slots = picks.p ? picks.p + r * picks.stride : NULL;
         Pick p = pick_of(ex, op, &step_rows(ex->step)[r], slots, picks.cols);
-        p.kv_head = h / (a->n_heads / a->n_kv_heads);
-        pick_attend(&p, q.p + r * q.stride + (size_t)h * a->head_dim, sinks ? sinks + h : NULL,
-                    out.p + r * out.stride + (size_t)h * a->v_dim);
+        p.kv_head = kv;
+        w.n = group - first < PICK_HEADS ? group - first : PICK_HEADS;
+        heads_begin(&w, a, q.p + r * q.stride + (size_t)h0 * a->head_dim,
+                    sinks ? sinks + h0 : NULL);
+        heads_attend(&p, &w);
+        float *o = out.p + r * out.stride + (size_t)h0 * a->v_dim;
+        for (uint32_t h = 0; h < w.n; h++)
+            for (uint32_t c = 0; c < a->v_dim; c++)
+                *o++ = (float)(w.sum[h] > 0 ? w.acc[h][c] / w.sum[h] : 0);
     }
 }

@@ -49,6 +49,8 @@ static const Shape SHAPES[] = {
     {ONE_LATENT, 5, 1, 19, 13, 0, 1, 0, 0, true, false, 1},
     {ONE_LATENT, 2, 2, 33, 33, 0, 1, 30, 2, false, false, 0},
     {ONE_LATENT, 7, 1, 7, 1, 0, 1, 0, 0, false, false, 1},
+    {ONE_PICKED, 19, 1, 6, 4, 9, 1, 0, 0, true, false, 0},
+    {PICKED, 18, 2, 4, 3, 9, 1, 0, 0, true, false, 0},
     {ONE_PICKED, 4, 1, 24, 16, 11, 1, 0, 0, false, false, 0},
     {ONE_PICKED, 3, 1, 19, 17, 6, 1, 0, 0, true, false, 1},
     {TWO_LATENT, 4, 1, 16, 16, 0, 4, 10, 0, true, false, 0},

@@ -15,23 +15,10 @@ static float half_at(const unsigned char *p, size_t i) {
     return fp_f16_to_f32(h);
 }
 
-static float element(const KvShape *s, const unsigned char *head, KvPlace at, float scale) {
-    uint16_t h;
-    float f;
-    switch (s->type) {
-    case PLANE_F32:
-        memcpy(&f, head + 4 * at.at, 4);
-        return f;
-    case PLANE_F16:
-        return half_at(head, at.at);
-    case PLANE_BF16:
-        memcpy(&h, head + 2 * at.at, 2);
-        return fp_bf16_to_f32(h);
-    case PLANE_Q8_0:
-        return scale * (int8_t)head[at.at];
-    default:
-        return scale * (float)((head[at.at] >> at.shift & 15) - 8);
-    }
+static float nibble(const KvShape *s, PlaneUse use, const unsigned char *head, uint32_t t,
+                    uint32_t c) {
+    KvPlace at = kv_place(s, use, t, c);
+    return (float)((head[at.at] >> at.shift & 15) - 8);
 }
 
 void cpu_plane_row(const HostExec *ex, PlaneId plane, const StepSeq *seq, uint32_t slot,
@@ -44,6 +31,24 @@ void cpu_plane_row(const HostExec *ex, PlaneId plane, const StepSeq *seq, uint32
     uint32_t t = slot % PAGE_TOKENS / pp->rate;
     bool quantized = s.type == PLANE_Q8_0 || s.type == PLANE_Q4_0;
     float scale = quantized ? half_at(p + s.scale_at, t) : 1;
-    for (uint32_t c = 0; c < s.cols; c++)
-        out[c] = element(&s, p, kv_place(&s, pp->use, t, c), scale);
+    /* but for q4_0, columns are so many elements apart */
+    size_t step = pp->use == PLANE_KEY ? s.rows : 1, at = kv_place(&s, pp->use, t, 0).at;
+    uint16_t h;
+    switch (s.type) {
+    case PLANE_F32:
+        for (uint32_t c = 0; c < s.cols; c++) memcpy(&out[c], p + 4 * (at + c * step), 4);
+        return;
+    case PLANE_F16:
+        for (uint32_t c = 0; c < s.cols; c++) out[c] = half_at(p, at + c * step);
+        return;
+    case PLANE_BF16:
+        for (uint32_t c = 0; c < s.cols; c++)
+            memcpy(&h, p + 2 * (at + c * step), 2), out[c] = fp_bf16_to_f32(h);
+        return;
+    case PLANE_Q8_0:
+        for (uint32_t c = 0; c < s.cols; c++) out[c] = scale * (int8_t)p[at + c * step];
+        return;
+    default:
+        for (uint32_t c = 0; c < s.cols; c++) out[c] = scale * nibble(&s, pp->use, p, t, c);
+    }
 }
