@@ -1,5 +1,5 @@
 /* Sparse attention of host backends: an indexer's choice of keys, and attention over a choice. Plain
- * loops in f64 over rows that the backend widens, one key at a time. */
+ * loops in f64 over rows that the backend widens. */
 #include <math.h>
 #include <string.h>
 
@@ -51,15 +51,40 @@ static void slots_sort(uint32_t *v, uint32_t n) {
         }
 }
 
-static double index_score(const OpKeySelect *p, const float *q, const float *w, const float *key) {
-    double sum = 0;
-    for (uint32_t h = 0; h < p->n_heads; h++) {
-        double s = 0;
-        for (uint32_t c = 0; c < p->head_dim; c++) s += (double)q[h * p->head_dim + c] * key[c];
-        s *= (double)p->scale;
-        if (s > 0) sum += w[h] * s;
+/* Heads go together, so that each key is widened once for several of them and their dot products stand
+ * side by side; each head's own sums keep their order. */
+enum { PICK_HEADS = 8, PICK_BLOCK = 16 };
+
+static void heads_turn(const float *q, uint32_t n_heads, uint32_t dim, double *out) {
+    memset(out, 0, (size_t)dim * PICK_HEADS * sizeof *out);
+    for (uint32_t h = 0; h < n_heads; h++)
+        for (uint32_t c = 0; c < dim; c++) out[c * PICK_HEADS + h] = q[(size_t)h * dim + c];
+}
+
+/* q: [column][head], as heads_turn() leaves it. */
+static void heads_dots(const double *q, const float *row, uint32_t dim, double *s) {
+    double sum[PICK_HEADS] = {0};
+    for (uint32_t c = 0; c < dim; c++)
+        for (int h = 0; h < PICK_HEADS; h++) sum[h] += q[c * PICK_HEADS + h] * row[c];
+    memcpy(s, sum, sizeof sum);
+}
+
+/* Of n keys in a block: the heads' scores above 0, weighed and summed. */
+static void index_scores(const OpKeySelect *p, const float *q, const float *w,
+                         float key[PICK_BLOCK][PICK_MAX_COLS], uint32_t n, double *score) {
+    double turned[PICK_MAX_COLS * PICK_HEADS], s[PICK_HEADS];
+    memset(score, 0, n * sizeof *score);
+    for (uint32_t h0 = 0; h0 < p->n_heads; h0 += PICK_HEADS) {
+        uint32_t heads = p->n_heads - h0 < PICK_HEADS ? p->n_heads - h0 : PICK_HEADS;
+        heads_turn(q + (size_t)h0 * p->head_dim, heads, p->head_dim, turned);
+        for (uint32_t k = 0; k < n; k++) {
+            heads_dots(turned, key[k], p->head_dim, s);
+            for (uint32_t h = 0; h < heads; h++) {
+                double v = s[h] * (double)p->scale;
+                if (v > 0) score[k] += w[h0 + h] * v;
+            }
+        }
     }
-    return sum;
 }
 
 /* The whole groups of `rate` slots in [lo, hi): [*first, *end), each kept at its last slot. */
@@ -71,26 +96,35 @@ static void groups_seen(const StepRow *row, uint32_t rate, uint32_t *first, uint
 
 static uint32_t group_slot(uint32_t group, uint32_t rate) { return group * rate + rate - 1; }
 
+/* Offers the groups [first, end), scored in blocks. */
+static void select_scored(const HostExec *ex, const Op *op, uint32_t r, uint32_t first,
+                          uint32_t end, Best *best) {
+    Mat q = host_mat(ex, op->in[0]), w = host_mat(ex, op->in[1]);
+    const StepSeq *seq = &step_seqs(ex->step)[step_rows(ex->step)[r].seq];
+    uint32_t rate = ex->program->planes[op->plane[0]].rate;
+    float key[PICK_BLOCK][PICK_MAX_COLS];
+    double score[PICK_BLOCK];
+    for (uint32_t g = first; g < end; g += PICK_BLOCK) {
+        uint32_t n = end - g < PICK_BLOCK ? end - g : PICK_BLOCK;
+        for (uint32_t k = 0; k < n; k++)
+            ex->be->ops->plane_row(ex, op->plane[0], seq, group_slot(g + k, rate), 0, key[k]);
+        index_scores(&op->p.key_select, q.p + r * q.stride, w.p + r * w.stride, key, n, score);
+        for (uint32_t k = 0; k < n; k++) offer(best, score[k], group_slot(g + k, rate));
+    }
+}
+
 void host_key_select(const HostExec *ex, const Op *op, int i_thread, int n_threads) {
-    Mat q = host_mat(ex, op->in[0]), w = host_mat(ex, op->in[1]), out = host_mat(ex, op->out);
-    const OpKeySelect *p = &op->p.key_select;
+    Mat out = host_mat(ex, op->out);
     uint32_t rate = ex->program->planes[op->plane[0]].rate, first, end;
-    float key[PICK_MAX_COLS];
     Best best;
     for (uint32_t r = (uint32_t)i_thread; r < out.rows; r += (uint32_t)n_threads) {
-        const StepRow *row = &step_rows(ex->step)[r];
         best.n = 0;
-        best.k = p->k;
-        groups_seen(row, rate, &first, &end);
-        for (uint32_t g = first; g < end; g++) {
-            uint32_t slot = group_slot(g, rate);
-            if (end - first <= best.k) { /* all of them: no need to score */
-                offer(&best, 0, slot);
-                continue;
-            }
-            ex->be->ops->plane_row(ex, op->plane[0], &step_seqs(ex->step)[row->seq], slot, 0, key);
-            offer(&best, index_score(p, q.p + r * q.stride, w.p + r * w.stride, key), slot);
-        }
+        best.k = op->p.key_select.k;
+        groups_seen(&step_rows(ex->step)[r], rate, &first, &end);
+        if (end - first > best.k)
+            select_scored(ex, op, r, first, end, &best);
+        else /* all of them: no need to score */
+            for (uint32_t g = first; g < end; g++) offer(&best, 0, group_slot(g, rate));
         slots_sort(best.slot, best.n);
         for (uint32_t i = 0; i < out.cols; i++)
             out.p[r * out.stride + i] = i < best.n ? (float)best.slot[i] : -1;
@@ -146,23 +180,12 @@ static Pick pick_of(const HostExec *ex, const Op *op, const StepRow *row, const 
     return p;
 }
 
-/* Heads that share a key head go together, so that each key is widened once for all of them and their
- * dot products stand side by side; each head's own sums keep their order. */
-enum { PICK_HEADS = 8 };
-
 typedef struct PickHeads {
     double q[PICK_MAX_COLS * PICK_HEADS]; /* [column][head] */
     double acc[PICK_HEADS][PICK_MAX_COLS];
     double max[PICK_HEADS], sum[PICK_HEADS];
     uint32_t n;
 } PickHeads;
-
-static void heads_dots(const PickHeads *w, const float *row, uint32_t dim, double *s) {
-    double sum[PICK_HEADS] = {0};
-    for (uint32_t c = 0; c < dim; c++)
-        for (int h = 0; h < PICK_HEADS; h++) sum[h] += w->q[c * PICK_HEADS + h] * row[c];
-    memcpy(s, sum, sizeof sum);
-}
 
 /* The sums so far are kept in units of exp(max). */
 static void head_add(PickHeads *w, uint32_t h, double s, const float *v, uint32_t n) {
@@ -187,7 +210,7 @@ static void heads_attend(const Pick *p, PickHeads *w) {
         PlaneId plane;
         if (!pick_place(p, i, &plane, &slot)) continue;
         p->ex->be->ops->plane_row(p->ex, plane, p->seq, slot, p->kv_head, row);
-        heads_dots(w, row, a->head_dim, s);
+        heads_dots(w->q, row, a->head_dim, s);
         if (!one_row)
             p->ex->be->ops->plane_row(p->ex, p->op->plane[1], p->seq, slot, p->kv_head, row);
         for (uint32_t h = 0; h < w->n; h++) {
@@ -200,10 +223,8 @@ static void heads_attend(const Pick *p, PickHeads *w) {
 
 /* sinks of the heads, or NULL. */
 static void heads_begin(PickHeads *w, const OpAttn *a, const float *q, const float *sinks) {
-    memset(w->q, 0, (size_t)a->head_dim * PICK_HEADS * sizeof *w->q);
+    heads_turn(q, w->n, a->head_dim, w->q);
     for (uint32_t h = 0; h < w->n; h++) {
-        for (uint32_t c = 0; c < a->head_dim; c++)
-            w->q[c * PICK_HEADS + h] = q[(size_t)h * a->head_dim + c];
         w->max[h] = sinks ? sinks[h] : -INFINITY;
         w->sum[h] = sinks != NULL;
         memset(w->acc[h], 0, a->v_dim * sizeof w->acc[h][0]);
