@@ -138,8 +138,8 @@ typedef struct Decoder { /* what all layers of a decoder share, and where it is 
     uint32_t n_deepstack;
 } Decoder;
 
-/* What config.json means where it leaves a size out (the reference's class defaults; wrappers' text
- * sections make use of them). 0: it may not. */
+/* What a wrapper's text section means where it leaves a size out: the reference's class defaults.
+ * 0: it may not. */
 typedef struct ArchSizes {
     uint32_t hidden, ffn, layers, heads, kv_heads, context;
 } ArchSizes;

@@ -91,9 +91,9 @@ bool decoder_kv_heads(const Decoder *d, int i, uint32_t dflt, uint32_t *out, Err
     return true;
 }
 
-/* As a default: GGUF files leave nothing out. */
+/* As a default: only the text sections of wrappers leave sizes out. */
 static int64_t size_or_required(const Decoder *d, uint32_t size) {
-    return size && d->config->json ? (int64_t)size : CONFIG_REQUIRED;
+    return size && d->config->parent ? (int64_t)size : CONFIG_REQUIRED;
 }
 
 static bool attn_defaults(Decoder *d, Err *err) {
@@ -103,7 +103,7 @@ static bool attn_defaults(Decoder *d, Err *err) {
     if (!config_u32(c, "num_attention_heads", size_or_required(d, s->heads), 1, MAX_HEADS,
                     &l->n_heads, err))
         return false;
-    uint32_t dflt = c->json && s->kv_heads ? s->kv_heads : l->n_heads;
+    uint32_t dflt = c->parent && s->kv_heads ? s->kv_heads : l->n_heads;
     if (!decoder_kv_heads(d, -1, dflt, &l->n_kv_heads, err)) return false;
     if (!l->n_kv_heads || l->n_heads % l->n_kv_heads)
         return err_set(err, ERR_INPUT, "%u attention heads do not divide over %u key/value heads",
@@ -147,12 +147,13 @@ bool decoder_read(Decoder *d, Err *err) {
     double eps;
     const ArchSizes *s = &d->arch->sizes;
     uint32_t rows = weights_rows(d->weights, ROLE_EMBED, -1),
-             context = s->context && c->json ? s->context : 2048;
+             context = s->context && c->parent ? s->context : 2048;
     if (!config_u32(c, "hidden_size", size_or_required(d, s->hidden), 1, MAX_WIDTH, &d->hidden,
                     err) ||
         !config_u32(c, "num_hidden_layers", size_or_required(d, s->layers), 1, MAX_LAYERS,
                     &d->n_layers, err) ||
-        !config_u32(c, "vocab_size", rows ? (int64_t)rows : CONFIG_REQUIRED, 1, INT32_MAX,
+        !config_u32(c, "vocab_size",
+                    rows && (c->gguf || c->parent) ? (int64_t)rows : CONFIG_REQUIRED, 1, INT32_MAX,
                     &d->vocab, err) ||
         !config_u32(c, "max_position_embeddings", context, 1, INT32_MAX, &d->max_positions, err))
         return false;
