@@ -156,7 +156,11 @@ static bool read_tensor(Header *h, Str name) {
 static bool read_metadata(Header *h) {
     struct SafetensorsPrivate *priv = h->st->priv;
     JsonToken key, value;
-    if (!json_expect(&h->json, &key, JSON_EV_OBJECT, "__metadata__", h->err)) return false;
+    if (!json_next(&h->json, &key, h->err)) return false;
+    if (key.event == JSON_EV_NULL) return true; /* as MLX writes none */
+    if (key.event != JSON_EV_OBJECT)
+        return err_set(h->err, ERR_CORRUPT, "__metadata__ is %s, not an object",
+                       jsonevent_name(key.event));
     while (json_next(&h->json, &key, h->err)) {
         if (key.event == JSON_EV_OBJECT_END) return true;
         if (h->st->n_metadata == priv->cap_metadata) {

@@ -43,6 +43,9 @@ static void table_says_what_the_header_says(void **state) {
     assert_int_equal(st->n_metadata, 1);
     assert_true(str_eqc(st->metadata[0].key, "format") && str_eqc(st->metadata[0].value, "pt"));
     safetensors_close(st);
+    if (!open_text("{\"__metadata__\":null}", 0, &st, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(st->n_metadata, 0);
+    safetensors_close(st);
 }
 
 static void refusals_name_the_tensor(void **state) {
