@@ -209,6 +209,9 @@ install-files:
 $(B)/flags: FORCE
 	@mkdir -p $(@D); echo '$(subst ','"'"',$(CC) $(CFLAGS) $(ISA_avx512) $(ISA_avx2))' >$@.new; \
 	    cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+# Likewise which files the library has, newer than the archives when one came or went.
+$(B)/sources: FORCE
+	@mkdir -p $(@D); echo '$(SRCS)' >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 FORCE:
 
 $(B)/%.o: %.c $(B)/flags
@@ -216,16 +219,16 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS) $(call isa_flags,$<) -MMD -MP -c $< -o $@
 
 # Everything, for our own programs and tests.
-$(LIB): $(call obj,$(SRCS))
+$(LIB): $(call obj,$(SRCS)) $(B)/sources
 	@mkdir -p $(@D)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
 # For others: one object in which all but the public functions is local, so that no name of ours can clash with theirs.
-$(B)/libmlxcel.a: $(call obj,$(SRCS))
-	$(Q)$(LD) -r -o $(B)/mlxcel_all.o $^ && objcopy --localize-hidden $(B)/mlxcel_all.o
+$(B)/libmlxcel.a: $(call obj,$(SRCS)) $(B)/sources
+	$(Q)$(LD) -r -o $(B)/mlxcel_all.o $(filter %.o,$^) && objcopy --localize-hidden $(B)/mlxcel_all.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/mlxcel_all.o
 
-$(B)/libmlxcel.so: $(call obj,$(SRCS)) tools/exports.map
+$(B)/libmlxcel.so: $(call obj,$(SRCS)) $(B)/sources tools/exports.map
 	$(Q)$(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=tools/exports.map -Wl,--no-undefined \
 	    -o $@ $(filter %.o,$^) $(LIB_LIBS)
 
