@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/lane.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "sample/params_json.h"
@@ -97,21 +98,60 @@ bool model_open(const char *path, const ModelOptions *opt, Model **out, Err *err
     return true;
 }
 
-/* The first rows of the weight after this one, so that the disk does not rest in between. */
-static void read_ahead(const Model *m, uint32_t i) {
-    enum { ROWS_AHEAD = 512 };
-    if (i + 1 >= weights_count(m->arch.weights)) return;
-    const ArchWeight *w = weights_get(m->arch.weights, (int32_t)i + 1);
-    wsource_will_need(&w->parts[0], 0, ROWS_AHEAD);
+/* Weights are advised to the page cache well before they are packed, by a thread of its own (to queue
+ * reads takes the kernel a while), so that the disk never rests. Large ones only begin here: their
+ * packers go on. */
+typedef struct ReadAhead {
+    Lane *lane;
+    uint32_t next;
+    uint64_t n_bytes; /* from the weight that is packed now to before next */
+} ReadAhead;
+
+typedef struct AheadJob {
+    const WeightSource *part;
+    uint32_t n_rows;
+} AheadJob;
+
+static void ahead_run(void *arg) {
+    const AheadJob *job = arg;
+    wsource_will_need(job->part, 0, job->n_rows);
+}
+
+static void read_ahead(const Model *m, ReadAhead *r) {
+    static const uint64_t AHEAD_BYTES = (uint64_t)64 << 20;
+    for (; r->next < weights_count(m->arch.weights) && r->n_bytes < AHEAD_BYTES; r->next++) {
+        const ArchWeight *w = weights_get(m->arch.weights, (int32_t)r->next);
+        uint64_t bytes = packed_bytes(m, r->next), share = bytes / AHEAD_BYTES + 1;
+        for (int part = 0; part < w->n_parts; part++) {
+            const AheadJob job = {&w->parts[part], (uint32_t)(w->parts[part].n / share) + 1};
+            lane_put(r->lane, ahead_run, &job, sizeof job);
+        }
+        r->n_bytes += bytes;
+    }
 }
 
 static bool weight_load(Model *m, uint32_t i, bool keep_cached, Err *err) {
     const ArchWeight *w = weights_get(m->arch.weights, (int32_t)i);
-    read_ahead(m, i);
     if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->packed[i], err))
         return false;
     for (int part = 0; !keep_cached && part < w->n_parts; part++)
         wsource_done_with(&w->parts[part]);
+    return true;
+}
+
+static bool load_all(Model *m, ReadAhead *ahead, Err *err) {
+    uint64_t done = 0;
+    /* The file stays in the page cache for the next start, where both find room twice over. */
+    bool keep_cached = m->weight_bytes < os_memory_available_bytes() / 4;
+    for (uint32_t i = 0; i < weights_count(m->arch.weights); i++) {
+        read_ahead(m, ahead);
+        /* not what an earlier call came to that was stopped */
+        if (!m->packed[i] && !weight_load(m, i, keep_cached, err)) return false;
+        ahead->n_bytes -= packed_bytes(m, i);
+        done += packed_bytes(m, i);
+        if (m->opt.progress && !m->opt.progress(m->opt.progress_ctx, done, m->weight_bytes))
+            return err_set(err, ERR_CANCELLED, "loading was stopped");
+    }
     return true;
 }
 
@@ -122,16 +162,12 @@ static void weights_give(const Model *m, const Program *p, BackWeight **out) {
 bool model_load(Model *m, Err *err) {
     uint32_t n = weights_count(m->arch.weights);
     if (n == 0 || m->packed[n - 1]) return true;
-    uint64_t t0 = os_now_ns(), done = 0;
-    /* The file stays in the page cache for the next start, where both find room twice over. */
-    bool keep_cached = m->weight_bytes < os_memory_available_bytes() / 4;
-    for (uint32_t i = 0; i < n; i++) { /* from where an earlier call was stopped */
-        if (!m->packed[i] && !weight_load(m, i, keep_cached, err)) return false;
-        done += packed_bytes(m, i);
-        if (m->opt.progress && !m->opt.progress(m->opt.progress_ctx, done, m->weight_bytes))
-            return err_set(err, ERR_CANCELLED, "loading was stopped");
-    }
+    uint64_t t0 = os_now_ns();
+    ReadAhead ahead = {.lane = lane_new(err)};
+    bool ok = ahead.lane && load_all(m, &ahead, err);
+    lane_free(ahead.lane);
     mem_trim(); /* what was read into */
+    if (!ok) return false;
     weights_give(m, m->arch.text, m->weights);
     weights_give(m, m->arch.tower, m->tower_weights);
     weights_give(m, m->arch.cross, m->cross_weights);
