@@ -30,6 +30,8 @@ static const char *const SIDE_SUFFIXES[] = {
     ".weight.nested_quant_map",
     ".weight.quant_state.bitsandbytes__nf4",
     ".weight.quant_state.bitsandbytes__fp4",
+    ".SCB",
+    ".weight_format",
 };
 
 static const char *const CALIBRATION_SUFFIXES[] = {
@@ -230,6 +232,10 @@ static bool format_of(const Module *mod, QFormat *out, Err *err) {
         *out = QFORMAT_CT_INT;
         return true;
     }
+    if (w->dtype == DTYPE_I8 && side(mod, ".SCB")) {
+        *out = QFORMAT_BNB_INT8;
+        return true;
+    }
     if (w->dtype == DTYPE_F8_E4M3 || w->dtype == DTYPE_F8_E5M2) {
         *out = QFORMAT_FP8;
         return true;
@@ -315,6 +321,16 @@ static bool bnb_state(Module *mod, Err *err) {
     return true;
 }
 
+/* The order of int8 elements: 0 is rows, others were made for a kernel of old. */
+static bool bnb_order(const Module *mod, Err *err) {
+    const CkptTensor *t = side(mod, ".weight_format");
+    uint8_t order = 0;
+    if (!t) return true;
+    if (t->dtype != DTYPE_U8 || t->n_bytes != 1) return unsupported(t, "one U8 is accepted", err);
+    if (!checkpoint_read(mod->f->ck, t, 0, &order, 1, err)) return false;
+    return order == 0 || unsupported(t, "it is not 0, and only rows in order are accepted", err);
+}
+
 /* compressed-tensors writes the unpacked shape beside the packed one. */
 static bool ct_shape_fits(const Module *mod, Err *err) {
     const CkptTensor *t = side(mod, ".weight_shape");
@@ -364,6 +380,8 @@ static bool settings_add(Module *mod, Err *err) {
         return config->method != QUANT_MLX || mlx_agrees(mod, err);
     case QFORMAT_BNB_NF4:
         return bnb_state(mod, err);
+    case QFORMAT_BNB_INT8:
+        return bnb_order(mod, err);
     case QFORMAT_FP8:
         m->block_n = s->block_n;
         m->block_k = s->block_k;
@@ -432,7 +450,8 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
         return false;
     QFormat format = mod.m.format;
     if (format == QFORMAT_ROWS && !is_plain(w, err)) return false;
-    bool unpacked = format == QFORMAT_ROWS || format == QFORMAT_FP8 || format == QFORMAT_CT_INT;
+    bool unpacked = format == QFORMAT_ROWS || format == QFORMAT_FP8 || format == QFORMAT_CT_INT ||
+                    format == QFORMAT_BNB_INT8;
     if (unpacked && !shape_fits(w, n_stack, n, k, err)) return false;
     if (!parts_add(&mod, err) || !settings_add(&mod, err) || !source_fill(&mod, n, k, out, err))
         return false;

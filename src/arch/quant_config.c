@@ -323,9 +323,7 @@ static bool read_bitnet(QuantConfig *q, const Json *o, Err *err) {
 }
 
 static bool read_bnb(QuantConfig *q, const Json *o, Err *err) {
-    return check_not_set(q->global.entry, o, "load_in_8bit", err) &&
-           check_not_set(q->global.entry, o, "_load_in_8bit", err) &&
-           check_text(q->global.entry, o, "bnb_4bit_quant_type", "nf4|fp4", err);
+    return check_text(q->global.entry, o, "bnb_4bit_quant_type", "nf4|fp4", err);
 }
 
 /* Bits and groups and nothing else: MLX, perhaps with settings for single modules only. */

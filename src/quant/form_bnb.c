@@ -111,3 +111,24 @@ float form_bnb_absmax(const QMatrix *m, uint64_t i) {
     float q = f32_at(m, QPART_NESTED_TABLE, *qpart_at(m, QPART_SCALE, i));
     return q * f32_at(m, QPART_NESTED_SCALE, i / m->bnb_nested_block) + m->bnb_nested_offset;
 }
+
+/* LLM.int8(): weight I8 [N, K], SCB F32 [N]; w = code * SCB / 127. The columns of outliers, which its
+ * kernels multiply in halves, are a matter of the activations; all weights are stored so. */
+bool form_bnb_int8(WForm *wf, QMatrix *m, Arena *a, Err *err) {
+    (void)a;
+    const QPart *w = &m->part[QPART_WEIGHT];
+    if (!qpart_is(m, QPART_WEIGHT, DTYPE_I8, DTYPE_I8, DTYPE_I8, err) ||
+        !qpart_is(m, QPART_SCALE, DTYPE_F32, DTYPE_F32, DTYPE_F32, err) ||
+        !form_set_n_k(m, qpart_rows(w), qpart_cols(w), err))
+        return false;
+    if (qpart_count(&m->part[QPART_SCALE]) != m->n)
+        return err_set(err, ERR_CORRUPT, "bitsandbytes int8: SCB has %llu elements for %llu rows",
+                       (unsigned long long)qpart_count(&m->part[QPART_SCALE]),
+                       (unsigned long long)m->n);
+    m->group = 0;
+    wf->bits = 8;
+    wf->zero = 128;
+    wf->scale_dtype = DTYPE_F32;
+    wf->stored.row_bytes = m->k;
+    return form_scales(wf, m, err);
+}

@@ -109,6 +109,7 @@ FormCodes *form_codes(QFormat f) {
     case QFORMAT_CT_PACKED:
         return form_ct_packed_codes;
     case QFORMAT_CT_INT:
+    case QFORMAT_BNB_INT8:
         return form_ct_int_codes;
     case QFORMAT_BITNET:
         return form_bitnet_codes;
@@ -162,6 +163,7 @@ double form_scale(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
     if (m->format == QFORMAT_BNB_NF4) return form_bnb_absmax(m, i);
     if (wf->sub == WSUB_NONE) {
         double s = float_at(m, QPART_SCALE, i);
+        if (m->format == QFORMAT_BNB_INT8) return (float)(s / 127);
         return m->format == QFORMAT_BITNET && !m->bitnet_multiplies ? 1 / s : s;
     }
     return wf->unit * wform_widen(wf->sub, *qpart_at(m, QPART_SCALE, i)) *

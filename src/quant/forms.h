@@ -17,7 +17,7 @@ typedef void FormCodes(const WForm *wf, const QMatrix *m, const uint32_t *perm, 
                        uint64_t n1, uint8_t *codes);
 
 FormInit form_rows, form_mlx_affine, form_fp4, form_mlx_mxfp8, form_gptq, form_awq, form_ct_packed,
-    form_ct_int, form_fp8, form_bitnet, form_bnb;
+    form_ct_int, form_fp8, form_bitnet, form_bnb, form_bnb_int8;
 FormCodes form_stream_codes, form_gptq_codes, form_awq_codes, form_ct_packed_codes,
     form_ct_int_codes, form_bitnet_codes, form_bnb_codes;
 /* The integer zero point of row n and stored group g. */

@@ -21,6 +21,7 @@ static const char *const format_names[QFORMAT_COUNT] = {
     [QFORMAT_GPTOSS_MXFP4] = "gpt-oss mxfp4",
     [QFORMAT_BITNET] = "bitnet",
     [QFORMAT_BNB_NF4] = "bitsandbytes nf4",
+    [QFORMAT_BNB_INT8] = "bitsandbytes int8",
 };
 
 /* Tensor names (or suffixes) in checkpoints. */
@@ -59,6 +60,7 @@ static const char *const part_names[QFORMAT_COUNT][QPART_COUNT] = {
                          [QPART_TABLE] = "weight.quant_map",
                          [QPART_NESTED_SCALE] = "weight.nested_absmax",
                          [QPART_NESTED_TABLE] = "weight.nested_quant_map"},
+    [QFORMAT_BNB_INT8] = {[QPART_WEIGHT] = "weight", [QPART_SCALE] = "SCB"},
 };
 
 const char *qformat_name(QFormat f) {

@@ -35,7 +35,8 @@
  *     GPTOSS_MXFP4    X_blocks       X_scales
  *     BITNET          weight         weight_scale
  *     BNB_NF4         weight         weight.absmax      (TABLE weight.quant_map; NESTED_SCALE,
- *                     NESTED_TABLE: weight.nested_absmax, weight.nested_quant_map) */
+ *                     NESTED_TABLE: weight.nested_absmax, weight.nested_quant_map)
+ *     BNB_INT8        weight (I8)    SCB (F32 [N], the largest magnitude of each row) */
 typedef enum QFormat {
     QFORMAT_ROWS,
     QFORMAT_MLX_AFFINE,
@@ -53,6 +54,7 @@ typedef enum QFormat {
     QFORMAT_GPTOSS_MXFP4,
     QFORMAT_BITNET,
     QFORMAT_BNB_NF4,
+    QFORMAT_BNB_INT8,
     QFORMAT_COUNT
 } QFormat;
 

@@ -23,6 +23,7 @@ static FormInit *const inits[QFORMAT_COUNT] = {
     [QFORMAT_GPTOSS_MXFP4] = form_fp4,
     [QFORMAT_BITNET] = form_bitnet,
     [QFORMAT_BNB_NF4] = form_bnb,
+    [QFORMAT_BNB_INT8] = form_bnb_int8,
 };
 
 double wform_widen(WSub sub, uint8_t b) {

@@ -1,6 +1,7 @@
 /* The weight form where the golden vectors do not reach: older and rarer layouts, expert stacks,
  * odd groups, and parts that lie about each other. Expected values are computed here from the
  * formula, element by element. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -284,6 +285,23 @@ static void test_bnb_double_quantization_and_wide_blocks(void **state) {
     }
 }
 
+/* The formula of LLM.int8(): the row's largest magnitude over 127, times the code. */
+static void test_bnb_int8(void **state) {
+    (void)state;
+    memset(&parts, 0, sizeof parts);
+    const float scb[3] = {127, 2.54f, 0};
+    for (int i = 0; i < 3 * 5; i++) parts.bytes[i] = (uint8_t)(i * 37 + 130);
+    QMatrix m = {.format = QFORMAT_BNB_INT8, .n = 3, .k = 5};
+    m.part[QPART_WEIGHT] = part2(DTYPE_I8, 3, 5, parts.bytes);
+    m.part[QPART_SCALE] = part1(DTYPE_F32, 3, scb);
+    decode_and_check_form(&m);
+    for (int n = 0; n < 3; n++)
+        for (int k = 0; k < 5; k++) {
+            double want = (int8_t)parts.bytes[n * 5 + k] * ((double)scb[n] / 127);
+            assert_true(fabs(parts.got[n * 5 + k] - want) <= 1e-6 * fabs(want));
+        }
+}
+
 static void test_gguf_nvfp4_second_scale_per_expert(void **state) {
     (void)state;
     memset(&parts, 0, sizeof parts);
@@ -485,6 +503,7 @@ int main(void) {
         cmocka_unit_test(test_fp8_stacks_and_power_of_two_scales),
         cmocka_unit_test(test_bitnet_rows_not_in_fours),
         cmocka_unit_test(test_bnb_double_quantization_and_wide_blocks),
+        cmocka_unit_test(test_bnb_int8),
         cmocka_unit_test(test_gguf_nvfp4_second_scale_per_expert),
         cmocka_unit_test(test_second_scale_only_for_nvfp4),
         cmocka_unit_test(test_parts_that_lie),
