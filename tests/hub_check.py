@@ -320,6 +320,14 @@ def stores():
     check(rows["tiny:latest"]["store"] == "ollama" and rows["pub/thing"]["store"] == "lmstudio", "stores: %r" % rows)
     for name in ["tiny", "tiny:latest", "ollama:tiny", "pub/thing", "thing"]:
         bad(run(h, "generate", "-m", name, "-p", "x"), "GGUF" if "tiny" not in name else "sha256-")
+    own = os.path.join(h, "mine")
+    os.makedirs(own + "/we/ours")
+    open(own + "/we/ours/ours.gguf", "wb").write(blob)
+    args = ["--models-dir", own]
+    rows = [r["repo_id"] for r in json.loads(good(run(h, "list", "--json", *args), "list --models-dir"))]
+    check("we/ours" in rows and "pub/thing" in rows, "--models-dir adds a folder: %r" % rows)
+    bad(run(h, "generate", "-m", "we/ours", "-p", "x", *args), "GGUF")
+    bad(run(h, "generate", "-m", "we/ours", "-p", "x"), "mlxcel download we/ours")
     bad(run(h, "rm", "pub/thing", "--yes"), "not downloaded by mlxcel")
     bad(run(h, "generate", "-m", "no/such", "-p", "x"), "mlxcel download no/such")
 

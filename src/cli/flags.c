@@ -16,6 +16,7 @@
 static const Opt MODEL[] = {
     {"-m --model", OPT_TEXT, "MODEL",
      "a directory with config.json, a .gguf file, or owner/name[:QUANT]", ANY},
+    {"--models-dir", OPT_TEXT, "DIR", "names are looked up in this folder of models too", ANY},
 };
 const OptGroup FLAGS_MODEL = GROUP("Model", MODEL);
 

@@ -1,5 +1,6 @@
 /* mlxcel: the command line. One row per command; the work is in cmd_*.c. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -165,6 +166,7 @@ static const OptGroup DOWNLOAD_FLAGS = GROUP("Download", DOWNLOAD);
 
 static const Opt LIST[] = {
     {"--sort", OPT_CHOICE, "BY", "name (default), size or time", 0, 0, "name size time", NULL},
+    {"--models-dir", OPT_TEXT, "DIR", "a folder of models beside the stores", ANY},
     {"-q --quiet", OPT_FLAG, NULL, "names only", ANY},
     {"--json", OPT_FLAG, NULL, "an array of objects", ANY},
 };
@@ -341,6 +343,9 @@ static int run(const Command *c, int argc, char **argv) {
     mlxcel_log_hold();
     int status = args_parse(&a, c, argc, argv, &err) ? CLI_OK : cli_usage("%s", err.msg);
     if (status == CLI_OK && args_flag(&a, "verbose")) mlxcel_log_level(2);
+    /* The library reads the variable: the flag is its twin. */
+    if (status == CLI_OK && args_given(&a, "models-dir"))
+        setenv("MLXCEL_MODELS_DIR", args_text(&a, "models-dir"), 1);
     if (status == CLI_OK) flags_warn_compat(&a);
     if (status == CLI_OK) status = c->run(&a);
     mlxcel_log_release(status == CLI_OK);
