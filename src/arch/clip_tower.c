@@ -55,7 +55,7 @@ bool clip_tower_read(ClipTower *c, Decoder *d, Err *err) {
 Val clip_tower_embed(const ClipTower *c) {
     Decoder *d = c->vit.d;
     const VitPatches *p = &c->patches;
-    uint32_t cols = p->channels * p->patch * p->patch, n_rows = c->side * c->side + c->has_class;
+    uint32_t cols = p->channels * p->patch * p->patch;
     Val x = prog_input(d->b, "patches", SPACE_T, cols);
     x = vit_linear(&c->vit, x, ROLE_PATCH, -1, d->hidden, cols);
     if (c->has_class) {
@@ -64,7 +64,7 @@ Val clip_tower_embed(const ClipTower *c) {
                                &(TakePart){.role = ROLE_CLASS_TOKEN, .n = 1, .k = d->hidden}, 1);
         x = prog_add(d->b, x, prog_embed_key(d->b, w, EMBED_POS1, 0), 1);
     }
-    WeightId table = arch_take_table(d, ROLE_POS_EMBED, n_rows, d->hidden);
+    WeightId table = arch_take_table(d, ROLE_POS_EMBED, clip_tower_count(c), d->hidden);
     x = prog_add(d->b, x, prog_embed_key(d->b, table, EMBED_POS0, 0), 1);
     if (weights_has(d->weights, ROLE_EMBED_NORM, -1, ".weight"))
         x = vit_norm(&c->vit, x, ROLE_EMBED_NORM, -1);
@@ -79,13 +79,17 @@ static uint32_t patch_at(const ClipTower *c, uint32_t i) {
     return y * c->side + x;
 }
 
-static void image_rows(const ClipTower *c, uint32_t n, StepRow *rows) {
+uint32_t clip_tower_count(const ClipTower *c) { return c->side * c->side + c->has_class; }
+
+void clip_tower_rows(const ClipTower *c, uint32_t slot, StepRow *rows) {
+    uint32_t n = clip_tower_count(c);
     for (uint32_t i = 0; i < n; i++) {
         bool is_class = c->has_class && i == 0;
         uint32_t patch = is_class ? 0 : patch_at(c, i - c->has_class) + c->has_class;
-        rows[i] = (StepRow){.slot = i,
+        rows[i] = (StepRow){.slot = slot + i,
                             .pos = {(int32_t)patch, !is_class},
-                            .hi = n,
+                            .lo = slot,
+                            .hi = slot + n,
                             .source = is_class ? 0 : STEP_MEDIA_BIT};
     }
 }
@@ -93,7 +97,7 @@ static void image_rows(const ClipTower *c, uint32_t n, StepRow *rows) {
 /* Sequences, rows and chosen rows of n_images images; false: no memory. */
 static bool plan_rows(const ClipTower *c, uint32_t n_images, uint32_t skip, Arena *a,
                       MediaPlan *out) {
-    uint32_t n = c->side * c->side + c->has_class, kept = n - skip;
+    uint32_t n = clip_tower_count(c), kept = n - skip;
     out->n_seqs = n_images;
     out->n_rows = n * n_images;
     out->n_out = kept * n_images;
@@ -103,7 +107,7 @@ static bool plan_rows(const ClipTower *c, uint32_t n_images, uint32_t skip, Aren
     if (!out->seqs || !out->rows || !out->out_rows) return false;
     for (uint32_t i = 0; i < n_images; i++) {
         out->seqs[i] = (MediaSeq){.n_rows = n, .n_out = kept, .n_embeds = kept};
-        image_rows(c, n, out->rows + (size_t)i * n);
+        clip_tower_rows(c, 0, out->rows + (size_t)i * n);
         for (uint32_t k = 0; k < kept; k++) out->out_rows[i * kept + k] = i * n + skip + k;
     }
     out->n_embeds = out->n_out;
@@ -118,9 +122,8 @@ bool clip_tower_plan(const ClipTower *c, const MediaAsk *ask, uint32_t skip, Are
     enum { MAX_IMAGES = 4096 };
     if (!media_find(ask, "pixel_values", MEDIA_F32, 4, &images, err)) return false;
     const uint64_t *s = images->dims;
-    uint64_t size = (uint64_t)c->side * p->patch; /* a margin less than a patch is no use */
     if (s[0] < 1 || s[0] > MAX_IMAGES || s[1] != p->channels || s[2] != c->image_size ||
-        s[3] != c->image_size || size != c->image_size)
+        s[3] != c->image_size)
         return err_set(
             err, ERR_INPUT,
             "pixel_values is [%llu, %llu, %llu, %llu]; [1 to %d, %u, %u, %u] is accepted",

@@ -1,6 +1,7 @@
 /* clip_tower.h: the vision towers of CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023), which
  * differ in a class row and a norm before the first layer (CLIP has them) and the activation. Images
- * have one size; learned positions. Input "patches" [T, channels * patch * patch]. */
+ * have one size, of which what is less than a patch at the right and lower edges is not seen;
+ * learned positions. Input "patches" [T, channels * patch * patch]. */
 #ifndef MLXCEL_ARCH_CLIP_TOWER_H
 #define MLXCEL_ARCH_CLIP_TOWER_H
 
@@ -21,6 +22,10 @@ extern const char *const CLIP_TOWER_PLACES[][2];
 bool clip_tower_read(ClipTower *c, Decoder *d, Err *err) MUST_CHECK;
 /* The embedded rows, before the first layer. */
 Val clip_tower_embed(const ClipTower *c);
+/* Rows of one image. */
+uint32_t clip_tower_count(const ClipTower *c);
+/* They, in slots from `slot` on; they see each other. */
+void clip_tower_rows(const ClipTower *c, uint32_t slot, StepRow *rows);
 /* One sequence for each of the images in pixel_values; out_rows: all but the first `skip` rows of
  * each. */
 bool clip_tower_plan(const ClipTower *c, const MediaAsk *ask, uint32_t skip, Arena *a,

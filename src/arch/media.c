@@ -27,6 +27,12 @@ bool media_find(const MediaAsk *ask, const char *name, MediaType type, uint32_t 
     return err_set(err, ERR_INPUT, "input %s is missing", name);
 }
 
+bool media_has(const MediaAsk *ask, const char *name) {
+    for (size_t i = 0; i < ask->n_inputs; i++)
+        if (str_eqc(str_c(ask->inputs[i].name), name)) return true;
+    return false;
+}
+
 uint64_t media_elements(const MediaTensor *t) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->n_dims; i++) n *= t->dims[i];

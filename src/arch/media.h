@@ -56,8 +56,10 @@ typedef struct MediaPlan {
     uint32_t *out_rows; /* n_out, ascending: rows that SELECT passes on; NULL: none */
     /* per input of the tower: all rows of its space, one sequence behind the other */
     const float *inputs[MEDIA_MAX_INPUTS];
-    /* Which row of what the tower gives each placeholder gets; NULL: as it comes. */
+    /* Which row of what the tower gives each placeholder gets; NULL: as it comes. Numbers behind
+     * those rows name the constants, which are as wide. */
     const uint32_t *order;
+    const float *constants;
     uint32_t n_embeds; /* rows it gives; a text program with inputs has as many placeholders */
     bool by_seq; /* outputs are written as [n_seqs, rows, width]: all sequences give as many */
     /* Rope coordinates of the prompt's tokens, and of those behind it: token index + delta; NULL:
@@ -89,6 +91,7 @@ bool media_section(const Config *c, const char *name, Config *out, Err *err) MUS
  * is another. */
 bool media_find(const MediaAsk *ask, const char *name, MediaType type, uint32_t n_dims,
                 const MediaTensor **out, Err *err) MUST_CHECK;
+bool media_has(const MediaAsk *ask, const char *name);
 uint64_t media_elements(const MediaTensor *t); /* product of dims */
 bool media_is_placeholder(const ArchModel *m, uint32_t token);
 /* ERR_INPUT unless the prompt has n placeholders. */

@@ -37,30 +37,14 @@ static bool sizes_read(QwenTower *t, const QwenTowerKind *kind, Err *err) {
 
 /* Lines turn the first half of each head's pairs, columns the second, with the same frequencies. */
 static bool rope_read(QwenTower *t, Err *err) {
-    const Config *v = t->d.config;
-    Config section;
-    Err nested = {0};
     uint32_t dim = t->vit.head_dim;
-    Str type = STR("axial");
     RopeSpec spec = {.kind = ROPE_PLAIN,
                      .rot_dim = dim,
                      .freq_dim = dim / 2,
                      .factor = 1,
                      .sections = {dim / 4, dim / 4},
                      .sections_restart = true};
-    if (!config_float(v, "rope_theta", 10000, 1e-3, 1e30, &spec.theta, err)) return false;
-    if (config_section(v, "rope_parameters", &section, &nested)) {
-        if (!config_float(&section, "rope_theta", spec.theta, 1e-3, 1e30, &spec.theta, err) ||
-            !config_str(&section, "rope_type", "axial", &type, err))
-            return false;
-    } else if (nested.kind) {
-        if (err) *err = nested;
-        return false;
-    }
-    if (!str_eqc(type, "axial") && !str_eqc(type, "default"))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "vision rope_type \"" STR_F "\"; axial and default are accepted",
-                       STR_A(type));
+    if (!vit_rope_theta(t->d.config, &spec.theta, err)) return false;
     t->vit.rope = true;
     t->vit.rope_spec = prog_rope_spec(t->d.b, spec);
     return true;

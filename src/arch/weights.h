@@ -136,6 +136,8 @@ typedef enum Role {
     ROLE_STACK_NORM, /* what goes to layer %d of the text model */
     ROLE_STACK_1,
     ROLE_STACK_2,
+    ROLE_JOIN,     /* rows of a block to one */
+    ROLE_NEWLINE,  /* the row behind each line of an image */
     ROLE_FRAMES_1, /* convolutions over time */
     ROLE_FRAMES_2,
     /* attention to the rows of an encoder */

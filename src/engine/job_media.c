@@ -152,25 +152,37 @@ void media_free(Media *m) {
 /* ---- the tower ---- */
 
 /* Rows of an output into the placeholders' order. */
-static bool reorder(const Media *m, float *rows, uint32_t cols, Err *err) {
-    const uint32_t *order = m->plan.order;
-    size_t n = m->plan.n_embeds;
-    if (!order) return true;
-    float *copy = mem_resize_array(NULL, n * cols, sizeof *copy);
-    if (!copy) return err_nomem(err, "media");
-    memcpy(copy, rows, n * cols * sizeof *rows);
-    for (size_t i = 0; i < n; i++)
-        memcpy(rows + i * cols, copy + (size_t)order[i] * cols, cols * sizeof *rows);
-    mem_free(copy);
-    return true;
+static void reorder(const MediaPlan *plan, const float *rows, uint64_t n_rows, size_t cols,
+                    float *out) {
+    for (size_t i = 0; i < plan->n_embeds; i++) {
+        uint64_t r = plan->order[i];
+        const float *from = r < n_rows ? rows + r * cols : plan->constants + (r - n_rows) * cols;
+        memcpy(out + i * cols, from, cols * sizeof *out);
+    }
+}
+
+/* The tower gives other rows than the placeholders get, or gives them in another order. */
+static bool run_apart(Media *m, Tower *t, float *const *out, const atomic_bool *cancel, Err *err) {
+    const Program *p = tower_of(m);
+    float **given = arena_array(&m->arena, float *, p->n_outputs + 1);
+    bool ok = given || err_nomem(err, "media");
+    for (uint32_t i = 0; ok && i < p->n_outputs; i++) {
+        uint64_t n = (tower_out_rows(p, i, &m->plan) + 1) * p->vals[p->outputs[i].val].cols;
+        given[i] = mem_resize_array(NULL, n, sizeof **given);
+        ok = given[i] || err_nomem(err, "media");
+    }
+    ok = ok && tower_run(t, &m->plan, given, cancel, err);
+    for (uint32_t i = 0; ok && i < p->n_outputs; i++)
+        reorder(&m->plan, given[i], tower_out_rows(p, i, &m->plan), p->vals[p->outputs[i].val].cols,
+                out[i]);
+    for (uint32_t i = 0; given && i < p->n_outputs; i++) mem_free(given[i]);
+    return ok;
 }
 
 static bool run(Media *m, Tower *t, float **out, const atomic_bool *cancel, Err *err) {
-    const Program *p = tower_of(m);
-    if (!tower_run(t, &m->plan, out, cancel, err)) return false;
-    for (uint32_t i = 0; i < p->n_outputs; i++)
-        if (!reorder(m, out[i], p->vals[p->outputs[i].val].cols, err)) return false;
-    return inputs_match(m, out, err);
+    bool ok = m->plan.order ? run_apart(m, t, out, cancel, err)
+                            : tower_run(t, &m->plan, out, cancel, err);
+    return ok && inputs_match(m, out, err);
 }
 
 bool media_encode(Media *m, Tower *t, const atomic_bool *cancel, Err *err) {
@@ -181,13 +193,13 @@ bool media_encode(Media *m, Tower *t, const atomic_bool *cancel, Err *err) {
     if (!out) return err_nomem(err, "media");
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         uint64_t rows = tower_out_rows(p, i, &m->plan);
-        if (rows != m->plan.n_embeds)
+        if (!m->plan.order && rows != m->plan.n_embeds)
             return err_set(err, ERR_INTERNAL,
                            "output %s of the tower has %llu rows, planned are %u",
                            p->outputs[i].name, (unsigned long long)rows, m->plan.n_embeds);
-        floats += rows * p->vals[p->outputs[i].val].cols;
+        floats += (size_t)m->plan.n_embeds * p->vals[p->outputs[i].val].cols;
     }
-    if (!m->outputs && !(m->outputs = mem_resize_array(NULL, floats, sizeof *m->outputs)))
+    if (!m->outputs && !(m->outputs = mem_resize_array(NULL, floats + 1, sizeof *m->outputs)))
         return err_nomem(err, "media");
     for (uint32_t i = 0, at = 0; i < p->n_outputs; i++) {
         out[i] = m->outputs + (size_t)at * m->plan.n_embeds;
