@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -177,9 +178,10 @@ def trouble():
             ("503 of the listing", "api", lambda h: hub.reply(h, 503)),
             ("500", "resolve", lambda h: hub.reply(h, 500, b"oops")),
             ("expired address", "cdn", lambda h: hub.reply(h, 403, b"expired")),
+            ("416", "cdn", lambda h: hub.reply(h, 416, b"", [("Content-Range", "bytes */%d" % len(BIG))])),
             ("cut before the answer", "cdn", cut)]:
         h = home()
-        hub.faults.append(times(2, kind, action))
+        hub.faults.append(times(1 if what == "416" else 2, kind, action))
         whole(good(run(h, "download", "o/m"), what), WANTED, what)
     h = home()
 
@@ -201,6 +203,18 @@ def trouble():
     hub.faults.append(times(99, "cdn", lambda x: hub.reply(x, 500)))
     bad(run(h, "download", "o/m", "--retries", "1"), "500", "model.safetensors")
     check(not os.path.exists(folder(h) + "/snapshots"), "no snapshot of what is not whole")
+    h = home()
+    hub.faults.append(times(99, "cdn", lambda x: hub.reply(x, 416)))
+    bad(run(h, "download", "o/m", "--retries", "1"), "416", "model.safetensors")
+    h = home()
+
+    def small_disk():  # a limit of files' sizes fails writes as a full disk does
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
+    p = start(h, "download", "o/m", preexec_fn=small_disk)
+    out, err = p.communicate(timeout=120)
+    bad((p.returncode, out, err), "cannot write", "File too large")
+    check(not os.path.exists(folder(h) + "/snapshots"), "no snapshot on a full disk")
+    whole(good(run(h, "download", "o/m"), "room again"), WANTED, "after a full disk")
     h = home()
     hub.faults.append(times(1, "cdn", lambda x: time.sleep(3) or cut(x)))
     whole(good(run(h, "download", "o/m", env={"HF_HUB_DOWNLOAD_TIMEOUT": "1"}), "stalled"), WANTED, "a stalled connection")
