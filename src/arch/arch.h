@@ -243,6 +243,8 @@ bool decoder_layer_type(const Decoder *d, int i, const char *kind, bool fallback
 /* Whether layer i has experts by config's mlp_layer_types; without that list: fallback. */
 bool decoder_layer_sparse(const Decoder *d, int i, bool fallback, bool *out, Err *err) MUST_CHECK;
 
+/* attention_bias: of queries, keys, values and the output; false where it is absent. */
+bool decoder_attn_bias(Decoder *d, Err *err) MUST_CHECK;
 /* num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob under their usual names,
  * into l->moe. */
 bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out,

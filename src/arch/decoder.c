@@ -46,10 +46,7 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
     if (l->rope) p.rope_spec = prog_rope_spec(d->b, l->rope_spec);
     p.qkv = l->fused_qkv ? arch_take_matrix(d, ROLE_QKV, i, nq + nk + nv, d->hidden)
                          : arch_take(d, WEIGHT_MATRIX, i, ".weight", qkv, n_parts);
-    if (l->qkv_bias) {
-        for (int j = 0; j < n_parts; j++) qkv[j].k = qkv[j].n, qkv[j].n = 1;
-        p.qkv_bias = arch_take(d, WEIGHT_VECTOR, i, ".bias", qkv, n_parts);
-    }
+    if (l->qkv_bias) p.qkv_bias = arch_take_biases(d, i, qkv, n_parts);
     if (l->qk_norm) {
         p.q_norm =
             arch_take_vector(d, ROLE_Q_NORM, i, ".weight", l->qk_norm_whole ? nq : l->head_dim);
@@ -77,8 +74,7 @@ FfnBlock mixer_ffn_take(Decoder *d, const LayerSpec *l, int i) {
                             : arch_take(d, WEIGHT_MATRIX, i, ".weight", first, n_in);
     p.down = arch_take_matrix(d, ROLE_DOWN, i, d->hidden, l->ffn_width);
     if (l->mlp_bias) {
-        for (int j = 0; j < 2; j++) in[j].n = 1, in[j].k = l->ffn_width;
-        p.in_bias = arch_take(d, WEIGHT_VECTOR, i, ".bias", first, n_in);
+        p.in_bias = arch_take_biases(d, i, first, n_in);
         p.down_bias = arch_take_vector(d, ROLE_DOWN, i, ".bias", d->hidden);
     }
     return p;

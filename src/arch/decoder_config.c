@@ -170,6 +170,13 @@ bool decoder_read(Decoder *d, Err *err) {
     return layer_defaults(d, err);
 }
 
+bool decoder_attn_bias(Decoder *d, Err *err) {
+    LayerSpec *l = &d->layer;
+    if (!config_bool(d->config, "attention_bias", false, &l->qkv_bias, err)) return false;
+    l->o_bias = l->qkv_bias;
+    return true;
+}
+
 bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpec *out, Err *err) {
     const Config *c = d->config;
     *out = (MoeSpec){.fn = ROUTE_SOFTMAX, .scale = 1};

@@ -62,10 +62,8 @@ static bool adjust(Decoder *d, Err *err) {
     if (!config_bool(c, "mamba_rms_norm", false, &normed, err) ||
         !config_bool(c, "mamba_norm_before_gate", true, &l->mamba.norm_first, err) ||
         !config_bool(c, "projectors_bias", false, &l->mamba.out_bias, err) ||
-        !config_bool(c, "attention_bias", false, &l->qkv_bias, err) ||
-        !config_bool(c, "mlp_bias", false, &l->mlp_bias, err))
+        !decoder_attn_bias(d, err) || !config_bool(c, "mlp_bias", false, &l->mlp_bias, err))
         return false;
-    l->o_bias = l->qkv_bias;
     if (c->gguf) normed = weights_has(d->weights, ROLE_MAMBA_NORM, 0, ".weight");
     if (c->gguf) l->mamba.norm_first = false;
     if (normed) l->mamba.norms = MAMBA_NORMS;

@@ -11,7 +11,8 @@ bool gemma_shared(Decoder *d, Err *err) {
         d->layer.act = ACT_GELU_TANH;
     /* early configs say gelu and mean the tanh form */
     if (d->layer.act == ACT_GELU) d->layer.act = ACT_GELU_TANH;
-    return config_bool(d->config, "tie_word_embeddings", true, &d->tied, err);
+    return config_bool(d->config, "tie_word_embeddings", true, &d->tied, err) &&
+           decoder_attn_bias(d, err);
 }
 
 bool gemma_sandwich(Decoder *d, Err *err) {

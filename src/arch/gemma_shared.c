@@ -9,7 +9,6 @@ bool gemma_net_read(GemmaNet *g, Err *err) {
     const Config *c = d->config;
     int64_t shared, inputs, window;
     double cap;
-    bool bias;
     if (!decoder_read(d, err)) return false;
     if (!config_has(c, "hidden_activation|hidden_act")) d->layer.act = ACT_GELU_TANH;
     d->layer.attn_scale = 1;
@@ -20,10 +19,8 @@ bool gemma_net_read(GemmaNet *g, Err *err) {
         !config_int(c, "hidden_size_per_layer_input", 256, 0, MAX_INPUTS_DIM, &inputs, err) ||
         !config_int(c, "sliding_window", 512, 1, UINT32_MAX, &window, err) ||
         !config_float(c, "final_logit_softcapping", 0, 0, 1e6, &cap, err) ||
-        !config_bool(tie, "tie_word_embeddings", true, &d->tied, err) ||
-        !config_bool(c, "attention_bias", false, &bias, err))
+        !config_bool(tie, "tie_word_embeddings", true, &d->tied, err) || !decoder_attn_bias(d, err))
         return false;
-    if (bias) return err_set(err, ERR_UNSUPPORTED, "attention_bias is true; false is accepted");
     Str ways;
     Err kind = {0}; /* false, null or "vision": text goes one way */
     if (config_str(c, "use_bidirectional_attention", "vision", &ways, &kind) &&
@@ -93,8 +90,14 @@ Val gemma_net_attn(GemmaNet *g, const GemmaAttn *p, Val x, int i) {
     const TakePart parts[3] = {{.role = ROLE_Q, .n = nq, .k = d->hidden},
                                {.role = ROLE_K, .n = nk, .k = d->hidden},
                                {.role = ROLE_V, .n = nk, .k = d->hidden}};
-    WeightId w = arch_take(d, WEIGHT_MATRIX, i, ".weight", parts, own ? (p->k_is_v ? 2 : 3) : 1);
-    Val h = prog_probe(b, prog_linear_precise(b, x, w, W_NONE), "layers.%d.attn.qkv", i);
+    int n_parts = own ? (p->k_is_v ? 2 : 3) : 1;
+    WeightId w = arch_take(d, WEIGHT_MATRIX, i, ".weight", parts, n_parts), bias = W_NONE,
+             o = arch_take_matrix(d, ROLE_O, i, d->hidden, nq), o_bias = W_NONE;
+    if (d->layer.qkv_bias) {
+        bias = arch_take_biases(d, i, parts, n_parts);
+        o_bias = arch_take_vector(d, ROLE_O, i, ".bias", d->hidden);
+    }
+    Val h = prog_probe(b, prog_linear_precise(b, x, w, bias), "layers.%d.attn.qkv", i);
     Val q = head_norm(g, prog_view(b, h, 0, nq), ROLE_Q_NORM, i, p->head_dim);
     q = prog_rope(b, q, rope, d->layer.n_heads, p->head_dim, 0, false);
     if (!own) { /* some files keep what nobody uses */
@@ -114,8 +117,7 @@ Val gemma_net_attn(GemmaNet *g, const GemmaAttn *p, Val x, int i) {
                    .window = p->full ? 0 : g->window,
                    .scale = 1};
     h = prog_attn(b, q, g->planes[p->full].k, g->planes[p->full].v, W_NONE, attn);
-    h = prog_linear(b, h, arch_take_matrix(d, ROLE_O, i, d->hidden, nq), W_NONE);
-    return prog_probe(b, h, "layers.%d.attn.out", i);
+    return prog_probe(b, prog_linear(b, h, o, o_bias), "layers.%d.attn.out", i);
 }
 
 bool gemma_net_inputs(GemmaNet *g, Val embeds, Err *err) {

@@ -5,8 +5,7 @@
 
 static bool adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
-    if (!config_bool(d->config, "attention_bias", false, &l->qkv_bias, err)) return false;
-    l->o_bias = l->qkv_bias;
+    if (!decoder_attn_bias(d, err)) return false;
     if (d->config->gguf) { /* no key tells there, only the tensors do */
         l->qkv_bias = weights_has(d->weights, ROLE_Q, 0, ".bias");
         l->o_bias = weights_has(d->weights, ROLE_O, 0, ".bias");

@@ -44,10 +44,8 @@ static bool read(Llama4 *m, Err *err) {
     Decoder *d = m->d;
     const Config *c = d->config;
     int64_t n, k, width;
-    bool bias;
-    if (!decoder_read(d, err) || !read_attention(m, err)) return false;
-    if (!config_bool(c, "attention_bias", false, &bias, err)) return false;
-    if (bias) return err_set(err, ERR_UNSUPPORTED, "attention_bias is true; false is accepted");
+    if (!decoder_read(d, err) || !read_attention(m, err) || !decoder_attn_bias(d, err))
+        return false;
     m->moe_listed = config_has(c, "moe_layers");
     if (!config_int(c, "num_local_experts", 16, 1, ROUTE_MAX_EXPERTS, &n, err) ||
         !config_int(c, "num_experts_per_tok", 1, 1, n < ROUTE_MAX_K ? n : ROUTE_MAX_K, &k, err) ||
@@ -91,7 +89,13 @@ static Val attention(const Llama4 *m, Val x, int i, bool chunked) {
     const TakePart parts[3] = {{.role = ROLE_Q, .n = nq, .k = d->hidden},
                                {.role = ROLE_K, .n = nk, .k = d->hidden},
                                {.role = ROLE_V, .n = nk, .k = d->hidden}};
-    Val h = prog_linear_precise(b, x, arch_take(d, WEIGHT_MATRIX, i, ".weight", parts, 3), W_NONE);
+    WeightId w = arch_take(d, WEIGHT_MATRIX, i, ".weight", parts, 3), bias = W_NONE,
+             o = arch_take_matrix(d, ROLE_O, i, d->hidden, nq), o_bias = W_NONE;
+    if (l->qkv_bias) {
+        bias = arch_take_biases(d, i, parts, 3);
+        o_bias = arch_take_vector(d, ROLE_O, i, ".bias", d->hidden);
+    }
+    Val h = prog_linear_precise(b, x, w, bias);
     prog_probe(b, h, "layers.%d.attn.qkv", i);
     Val q = rotate(m, prog_view(b, h, 0, nq), l->n_heads, rope);
     if (!rope && m->tuned) q = prog_mul(b, q, m->temperature);
@@ -113,8 +117,7 @@ static Val attention(const Llama4 *m, Val x, int i, bool chunked) {
                            .v_dim = l->head_dim,
                            .chunk = chunked ? m->chunk : 0,
                            .scale = l->attn_scale});
-    h = prog_linear(b, h, arch_take_matrix(d, ROLE_O, i, d->hidden, nq), W_NONE);
-    return prog_probe(b, h, "layers.%d.attn.out", i);
+    return prog_probe(b, prog_linear(b, h, o, o_bias), "layers.%d.attn.out", i);
 }
 
 static Val dense(const Llama4 *m, Val x, int i, const Role roles[3], uint32_t width) {

@@ -6,9 +6,7 @@ static bool adjust(Decoder *d, Err *err) {
     d->layer.qk_norm = d->layer.qk_norm_whole = true;
     if (config_has(d->config, "clip_qkv"))
         return err_set(err, ERR_UNSUPPORTED, "clip_qkv is set; only null is accepted");
-    if (!config_bool(d->config, "attention_bias", false, &d->layer.qkv_bias, err)) return false;
-    d->layer.o_bias = d->layer.qkv_bias;
-    return true;
+    return decoder_attn_bias(d, err);
 }
 
 static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {

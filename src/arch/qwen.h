@@ -6,6 +6,8 @@
 
 /* layer(): the window rule of Qwen2 and Qwen3 configs. */
 bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) MUST_CHECK;
+/* sliding_window, if use_sliding_window; else 0. */
+bool qwen_window_size(const Decoder *d, uint32_t *out, Err *err) MUST_CHECK;
 
 /* adjust(): norms of queries and keys, biases of attention_bias. */
 bool qwen3_adjust(Decoder *d, Err *err) MUST_CHECK;

@@ -2,17 +2,23 @@
  * max_window_layers on have a window (or those that layer_types names). */
 #include "arch/qwen.h"
 
-bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) {
-    bool use, windowed;
-    int64_t window, first;
+bool qwen_window_size(const Decoder *d, uint32_t *out, Err *err) {
+    bool use;
+    int64_t window;
     if (!config_bool(d->config, "use_sliding_window", false, &use, err)) return false;
     if (!config_int(d->config, "sliding_window", 4096, 0, UINT32_MAX, &window, err)) return false;
-    if (!config_int(d->config, "max_window_layers", 28, 0, INT32_MAX, &first, err)) return false;
-    if (!decoder_layer_type(d, i, "sliding_attention", i >= first, &windowed, err)) return false;
     if (d->config->gguf) /* where it says which layers */
         use = config_has(d->config, ".attention.sliding_window_pattern");
-    l->window = use && windowed ? (uint32_t)window : 0;
+    *out = use ? (uint32_t)window : 0;
     return true;
+}
+
+bool qwen_window(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    bool windowed;
+    int64_t first;
+    if (!config_int(d->config, "max_window_layers", 28, 0, INT32_MAX, &first, err)) return false;
+    if (!decoder_layer_type(d, i, "sliding_attention", i >= first, &windowed, err)) return false;
+    return !windowed || qwen_window_size(d, &l->window, err);
 }
 
 static bool adjust(Decoder *d, Err *err) {

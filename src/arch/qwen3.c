@@ -3,11 +3,8 @@
 #include "arch/qwen.h"
 
 bool qwen3_adjust(Decoder *d, Err *err) {
-    LayerSpec *l = &d->layer;
-    l->qk_norm = true;
-    if (!config_bool(d->config, "attention_bias", false, &l->qkv_bias, err)) return false;
-    l->o_bias = l->qkv_bias;
-    return true;
+    d->layer.qk_norm = true;
+    return decoder_attn_bias(d, err);
 }
 
 const Arch ARCH_QWEN3 = {

@@ -42,8 +42,7 @@ bool qwen_next_adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     d->norm_add = norms_have_one(d) ? 0 : 1;
     l->qk_norm = l->gate_in_q = true;
-    if (!config_bool(d->config, "attention_bias", false, &l->qkv_bias, err)) return false;
-    l->o_bias = l->qkv_bias;
+    if (!decoder_attn_bias(d, err)) return false;
     return qwen_delta(d, &l->delta, err);
 }
 

@@ -1,6 +1,6 @@
 /* Qwen2 MoE and Qwen3 MoE (Yang et al. 2024, 2025): Qwen2 and Qwen3 with experts in all layers but
  * those that mlp_only_layers and decoder_sparse_step leave dense; Qwen2's have a shared expert
- * behind a sigmoid switch. */
+ * behind a sigmoid switch. Each has a window rule of its own. */
 #include "arch/qwen.h"
 
 bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) {
@@ -32,13 +32,25 @@ bool qwen_shared(const Decoder *d, LayerSpec *l, Err *err) {
     return true;
 }
 
+/* Every other layer of the first max_window_layers, where Qwen2 has those behind them. */
+static bool qwen2_window(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    bool windowed;
+    int64_t end;
+    if (!config_int(d->config, "max_window_layers", 28, 0, INT32_MAX, &end, err)) return false;
+    bool dflt = d->config->gguf || (i < end && i % 2 == 0);
+    if (!decoder_layer_type(d, i, "sliding_attention", dflt, &windowed, err)) return false;
+    return !windowed || qwen_window_size(d, &l->window, err);
+}
+
 static bool qwen2_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
-    return qwen_window(d, i, l, err) && qwen_moe(d, i, l, false, err) && qwen_shared(d, l, err);
+    return qwen2_window(d, i, l, err) && qwen_moe(d, i, l, false, err) && qwen_shared(d, l, err);
 }
 
 static bool qwen3_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+    /* one window for all layers: no list, no max_window_layers */
+    if (!d->config->gguf && !qwen_window_size(d, &l->window, err)) return false;
     /* GGUF has no key for norm_topk_prob; all releases renormalise. */
-    return qwen_window(d, i, l, err) && qwen_moe(d, i, l, d->config->gguf != NULL, err);
+    return qwen_moe(d, i, l, d->config->gguf != NULL, err);
 }
 
 const Arch ARCH_QWEN2_MOE = {

@@ -25,9 +25,8 @@ static bool adjust(Decoder *d, Err *err) {
     d->embed_scale = fp_bf16_to_f32(fp_f32_to_bf16(d->embed_scale));
     if (l->ffn_width % 2)
         return err_set(err, ERR_INPUT, "intermediate_size %u is not even", l->ffn_width);
-    l->ffn_width /= 2; /* it counts gate and up */
-    l->mlp_bias = l->o_bias = true;
-    if (!config_bool(d->config, "attention_bias", false, &l->qkv_bias, err)) return false;
+    l->ffn_width /= 2;              /* it counts gate and up */
+    l->mlp_bias = l->o_bias = true; /* attention_bias is that of queries, keys and values */
     if (!config_int(d->config, "attention_window_size", 2048, 1, UINT32_MAX, &window, err) ||
         !config_float(d->config, "logits_soft_cap", 30, 1e-6, 1e6, &cap, err))
         return false;

@@ -13,6 +13,18 @@ WeightId arch_take(Decoder *d, WeightKind kind, int layer, const char *suffix,
                        weights_get(d->weights, source)->name);
 }
 
+WeightId arch_take_biases(Decoder *d, int layer, const TakePart *parts, int n_parts) {
+    enum { MAX_PARTS = 4 };
+    TakePart biases[MAX_PARTS];
+    if (n_parts > MAX_PARTS) return W_NONE;
+    for (int i = 0; i < n_parts; i++) {
+        biases[i] = parts[i];
+        biases[i].k = parts[i].n;
+        biases[i].n = 1;
+    }
+    return arch_take(d, WEIGHT_VECTOR, layer, ".bias", biases, n_parts);
+}
+
 WeightId arch_take_vector(Decoder *d, Role role, int layer, const char *suffix, uint32_t n) {
     return arch_take(d, WEIGHT_VECTOR, layer, suffix, &(TakePart){.role = role, .n = 1, .k = n}, 1);
 }

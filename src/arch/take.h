@@ -10,6 +10,8 @@
 /* The parts stacked along n (vectors: one behind the other). */
 WeightId arch_take(Decoder *d, WeightKind kind, int layer, const char *suffix,
                    const TakePart *parts, int n_parts);
+/* The biases of such parts as a matrix has them (n outputs each). */
+WeightId arch_take_biases(Decoder *d, int layer, const TakePart *parts, int n_parts);
 WeightId arch_take_vector(Decoder *d, Role role, int layer, const char *suffix, uint32_t n);
 WeightId arch_take_matrix(Decoder *d, Role role, int layer, uint32_t n, uint32_t k);
 /* n rows for TakePart.rows: runs of `run`, the first from row `first`, one every `step` rows. */
