@@ -175,6 +175,54 @@ static void prefixes_are_told_apart(void **state) {
     }
 }
 
+/* The same tiles of an image that was `lines` of 40 pixels high, of which it gives `rows`. */
+static void tiles_make(const Model *m, Run *r, int64_t lines, uint32_t rows) {
+    Err err = {0};
+    const int64_t size[2] = {lines, 40};
+    const Kind k = {NULL, 20, rows};
+    size_t n = (size_t)3 * 3 * 20 * 20;
+    *r = (Run){0};
+    prompt_make(&k, r, 1);
+    r->pixels = mem_resize_array(NULL, n, sizeof(float));
+    for (size_t i = 0; i < n; i++) r->pixels[i] = (float)(rng_uniform(1, 0, i, 0) * 2 - 1);
+    const MediaTensor in[2] = {{"pixel_values", MEDIA_F32, 5, {1, 3, 3, 20, 20}, r->pixels},
+                               {"image_sizes", MEDIA_I64, 2, {1, 2}, size}};
+    if (!media_new(m, in, 2, r->tokens, r->n_tokens, &r->media, &err)) fail_msg("%s", err.msg);
+}
+
+/* Tiles are laid out as the image was large: five or three lines of ten patches. The first rows are
+ * the same, but nothing behind the text before them is shared. */
+static void pictures_of_the_same_tiles_are_told_apart(void **state) {
+    (void)state;
+    const Kind k = {"llava_next", 20, 0};
+    enum { VIEW = 25, WHOLE = VIEW + 5 * 11, CUT = VIEW + 3 * 11 };
+    Model *m = model_for(&k, "cpu");
+    Run whole, cut, again;
+    Engine *e = engine_for(m, 1, 512, 1024);
+    tiles_make(m, &whole, 20, WHOLE);
+    tiles_make(m, &cut, 12, CUT);
+    tiles_make(m, &again, 20, WHOLE);
+    Run *const order[] = {&whole, &cut, &again};
+    for (int i = 0; i < 3; i++) {
+        submit(e, m, order[i]);
+        drive(e, order[i]);
+    }
+    engine_close(e);
+    e = engine_for(m, 1, 512, 1024);
+    Run alone;
+    tiles_make(m, &alone, 12, CUT);
+    submit(e, m, &alone);
+    drive(e, &alone);
+    engine_close(e);
+    same(&cut, &alone);
+    same(&again, &whole);
+    assert_int_equal(cut.n_cached, FIRST);
+    assert_int_equal(again.n_cached, again.n_tokens - 1);
+    for (int i = 0; i < 3; i++) request_free(order[i]);
+    request_free(&alone);
+    model_close(m);
+}
+
 /* Beside others, in pieces of any size, and waiting for others when the cache is too small for all. */
 static void company_changes_nothing(void **state) {
     (void)state;
@@ -243,6 +291,7 @@ static void bad_media_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefixes_are_told_apart),
+        cmocka_unit_test(pictures_of_the_same_tiles_are_told_apart),
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(bad_media_are_refused),
     };
