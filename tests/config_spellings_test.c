@@ -101,6 +101,10 @@ static const Spelling SPELLINGS[] = {
      NULL,
      "\"use_sliding_window\": true, \"sliding_window\": 5, \"layer_types\": "
      "[\"sliding_attention\", \"sliding_attention\", \"sliding_attention\"]"},
+    /* keys that are there and nobody asks for */
+    {"gemma3_text", {"attn_logit_softcapping"}, "\"attn_logit_softcapping\": 3.0", NULL, NULL},
+    {"gemma3_nested", {"final_logit_softcapping"}, "\"final_logit_softcapping\": 3.0", NULL, NULL},
+    {"kimi_linear", {"tie_word_embeddings"}, "\"tie_word_embeddings\": true", NULL, NULL},
     /* biases without tensors: they are asked for */
     {"gemma2",
      {"attention_bias"},

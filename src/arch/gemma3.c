@@ -1,11 +1,14 @@
 /* Gemma 3 (Gemma Team 2025): Gemma 2 with norms on query and key heads, five window layers (base
  * 10000) to one global layer (base rope_theta, its scaling for global layers only), and no
- * soft-caps unless the config has them. */
+ * soft-cap of scores: attn_logit_softcapping is in its configs, and nobody asks for it. */
 #include "arch/gemma.h"
 
 static bool adjust(Decoder *d, Err *err) {
     d->layer.qk_norm = true;
-    return gemma_sandwich(d, err);
+    if (!gemma_sandwich(d, err)) return false;
+    d->layer.attn_softcap = 0;
+    if (d->config->parent) d->logit_softcap = 0; /* only the text model alone has that of logits */
+    return true;
 }
 
 static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {

@@ -54,6 +54,7 @@ static bool read_mla(Decoder *d, Err *err) {
 static bool adjust(Decoder *d, Err *err) {
     int64_t positions;
     if (!config_has(d->config, "rms_norm_eps")) d->eps = 1e-5f;
+    d->tied = false; /* whatever tie_word_embeddings says */
     if (!config_int(d->config, "model_max_length|max_position_embeddings", 1048576, 1, INT32_MAX,
                     &positions, err))
         return false;
