@@ -207,6 +207,8 @@ typedef struct mlxcel_download_options {
      * the same download goes on from there. */
     bool (*progress)(void *ctx, const mlxcel_download_progress *p);
     void *ctx;
+    const char
+        *models_dir; /* plain files in OWNER/NAME there, where MLXCEL_MODELS_DIR finds them; NULL */
 } mlxcel_download_options;
 
 MLXCEL_API mlxcel_download_options mlxcel_download_options_default(void);

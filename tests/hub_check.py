@@ -297,6 +297,25 @@ def local_dir():
     check(tree(h + "/out") == [], "nothing is written through a link")
 
 
+def models_dir():
+    h = home()
+    d = os.path.join(h, "a", "store")
+    good(run(h, "download", "o/m", "--models-dir", d), "a folder of models")
+    whole(d + "/o/m", WANTED, "a folder of models")
+    check(not os.path.islink(d + "/o/m/config.json") and not os.path.exists(folder(h)), "plain files, no cache")
+    rows = [r["repo_id"] for r in json.loads(good(run(h, "list", "--json", "--models-dir", d), "list"))]
+    check(rows == ["o/m"], "what was downloaded is found by its name: %r" % rows)
+    check(good(run(h, "download", "o/m", "--models-dir", d, env={"HF_HUB_OFFLINE": "1"}), "offline").strip() == d + "/o/m", "offline")
+    good(run(h, "download", "o/m", env={"MLXCEL_MODELS_DIR": h + "/read"}), "the variable")
+    check(not os.path.exists(h + "/read") and os.path.exists(folder(h)), "the variable is for reading")
+    bad(run(h, "download", "o/m", "--models-dir", d, "--local-dir", d), "one of them")
+    os.makedirs(h + "/out")
+    os.makedirs(h + "/other")
+    os.symlink(h + "/out", h + "/other/o")
+    bad(run(h, "download", "o/m", "--models-dir", h + "/other"), "link")
+    check(tree(h + "/out") == [], "nothing is written through a link")
+
+
 def removal():
     h = home()
     good(run(h, "download", "o/m"), "download")
@@ -353,7 +372,7 @@ def running():
     check(os.path.exists(folder(h) + "/refs/main"), "run fetches")
 
 
-for part in [layout, choices, refusals, token, trouble, hashes, interrupts, two_at_once, local_dir, removal, stores, running]:
+for part in [layout, choices, refusals, token, trouble, hashes, interrupts, two_at_once, local_dir, models_dir, removal, stores, running]:
     if len(sys.argv) < 2 or part.__name__ in sys.argv[1:]:
         part()
 shutil.rmtree(top, ignore_errors=True)

@@ -41,6 +41,7 @@ bool mlxcel_download_open(const char *name, const mlxcel_download_options *optio
     d->d.ask = (HubAsk){.name = str_c(name),
                         .revision = str_c(o->revision),
                         .local_dir = str_c(o->local_dir),
+                        .models_dir = str_c(o->models_dir),
                         .rule = {.include = o->include,
                                  .n_include = o->n_include,
                                  .exclude = o->exclude,

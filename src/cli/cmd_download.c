@@ -69,6 +69,8 @@ int cmd_download(const Args *a) {
     o.exclude = exclude;
     o.revision = args_text(a, "revision");
     o.local_dir = args_text(a, "local-dir");
+    /* the variable names a folder to read from */
+    if (args_given(a, "models-dir")) o.models_dir = args_text(a, "models-dir");
     o.n_connections = (uint32_t)args_int(a, "connections", o.n_connections);
     o.n_retries = (uint32_t)args_int(a, "retries", o.n_retries);
     interrupt_hold(true);

@@ -155,6 +155,7 @@ static const OptGroup RERANK_FLAGS = GROUP("Rerank", RERANK);
 static const Opt DOWNLOAD[] = {
     {"--revision", OPT_TEXT, "REV", "a branch, tag or commit (default: main)", ANY},
     {"--local-dir", OPT_TEXT, "DIR", "plain files there, not in the Hugging Face cache", ANY},
+    {"--models-dir", OPT_TEXT, "DIR", "plain files in OWNER/NAME there (the flag only)", ANY},
     {"--include", OPT_TEXT, "GLOB", "these files instead of the usual ones (repeat)", ANY},
     {"--exclude", OPT_TEXT, "GLOB", "not these files (repeat)", ANY},
     {"--connections", OPT_INT, "N", "at once (default 8)", 1, 32, NULL, NULL},

@@ -41,6 +41,12 @@ static bool set_up(HubDownload *d, Err *err) {
     d->http.stall_s = STALL_S;
     if (str_to_u64(str_c(getenv("HF_HUB_DOWNLOAD_TIMEOUT")), &stall) && stall > 0 && stall < 3600)
         d->http.stall_s = (unsigned)stall;
+    if (d->ask.models_dir.n && d->ask.local_dir.n)
+        return err_set(err, ERR_INPUT, "both models_dir and local_dir are given; one of them is accepted");
+    if (d->ask.models_dir.n) {
+        d->ask.local_dir = join(d, d->ask.models_dir, "/", d->repo);
+        if (!d->ask.local_dir.p) return err_nomem(err, "a name");
+    }
     if (!d->repo.p || !d->folder.p || !d->revision.p) return err_nomem(err, "a name");
     if (d->env.offline)
         return err_set(err, ERR_INPUT, STR_F " is not fetched: HF_HUB_OFFLINE is set",
@@ -293,6 +299,10 @@ bool hub_download_run(HubDownload *d, Err *err) {
     Str dir = local ? d->ask.local_dir : d->folder;
     size_t n;
     if (!items) return err_nomem(err, "the list of files");
+    if (d->ask.models_dir.n &&
+        (!os_make_dirs(d->ask.models_dir.p, err) ||
+         !hub_make_folders(d->ask.models_dir, join(d, d->repo, "/", STR_NONE), err)))
+        return false;
     return os_make_dirs(dir.p, err) && check_space(d, dir, err) && gather(d, items, &n, err) &&
            (local || note_new(d, items, n, err)) && hub_fetch(&d->http, items, n, &o, err) &&
            (local || place(d, err));

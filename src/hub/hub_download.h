@@ -20,6 +20,7 @@ typedef struct HubAsk {
     Str name;             /* of hub_name.h; a bare one gets the default owner */
     Str revision;         /* empty: the name's own, or main */
     Str local_dir;        /* empty: the cache; NUL-terminated */
+    Str models_dir;       /* empty, or: local_dir is OWNER/NAME in this folder */
     HubRule rule;         /* its quant is the name's */
     size_t n_connections; /* 0: 8 */
     unsigned n_retries;
