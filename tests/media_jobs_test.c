@@ -1,6 +1,7 @@
 /* Requests with images among others: what an answer depends on (promise P1) and what prefixes may be
  * shared. Two wrapped models, one whose images see back only and one whose images see both ways;
  * the images are noise, the prompts longer than a page. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -280,10 +281,63 @@ static void bad_media_are_refused(void **state) {
         refused(m, &bad, 1, r.tokens, r.n_tokens, ERR_INPUT, "whole numbers");
         bad = t, bad.dims[0] = bad.dims[1] = bad.dims[2] = UINT64_MAX / 2;
         refused(m, &bad, 1, r.tokens, r.n_tokens, ERR_LIMIT, "too large");
+        pixels[7] = NAN;
+        refused(m, &t, 1, r.tokens, r.n_tokens, ERR_INPUT, "element 7 of input pixel_values is");
+        pixels[7] = 0;
         const MediaTensor two[2] = {t, t};
         refused(m, two, 2, r.tokens, r.n_tokens, ERR_INPUT, "given twice");
         const MediaTensor more[2] = {t, {"pixels", MEDIA_F32, 1, {4}, pixels}};
         refused(m, more, 2, r.tokens, r.n_tokens, ERR_INPUT, "no input \"pixels\"");
+        model_close(m);
+    }
+}
+
+/* Memory ends at each allocation in turn: in making the media, then in running them. That request
+ * fails for want of memory, and leaves an engine on which the next one gets its answer. */
+static void memory_may_end(void **state) {
+    (void)state;
+    enum { MOST = 400 };
+    static const uint32_t SEEDS[2] = {1, 2};
+    for (int i = 0; i < N_KINDS; i++) {
+        const Kind *k = &KINDS[i];
+        Model *m = model_for(k, "cpu");
+        Run want, got;
+        run_alone(m, k, SEEDS, 2, &want);
+        bool made = false, ran = false;
+        for (int n = 0; !made && n < MOST; n++) {
+            Err err = {0};
+            Media *again = NULL;
+            request_make(m, k, &got, SEEDS, 2);
+            const MediaTensor in = {
+                "pixel_values", MEDIA_F32, 4, {2, 3, k->pixels, k->pixels}, got.pixels};
+            mem_fail_after(n);
+            made = media_new(m, &in, 1, got.tokens, got.n_tokens, &again, &err);
+            mem_fail_after(-1);
+            assert_true(made || err.kind == ERR_NOMEM);
+            media_free(again);
+            request_free(&got);
+        }
+        assert_true(made);
+        for (int n = 0; !ran && n < MOST; n++) {
+            Engine *e = engine_for(m, 1, 512, 1024);
+            request_make(m, k, &got, SEEDS, 2);
+            submit(e, m, &got);
+            mem_fail_after(n);
+            engine_step(e);
+            mem_fail_after(-1);
+            ran = !got.done;
+            if (got.done) assert_int_equal(got.err.kind, ERR_NOMEM);
+            if (ran) drive(e, &got);
+            if (ran) same(&got, &want);
+            request_free(&got);
+            request_make(m, k, &got, SEEDS, 2);
+            submit(e, m, &got);
+            drive(e, &got);
+            same(&got, &want);
+            request_free(&got);
+            engine_close(e);
+        }
+        assert_true(ran);
         model_close(m);
     }
 }
@@ -294,6 +348,7 @@ int main(void) {
         cmocka_unit_test(pictures_of_the_same_tiles_are_told_apart),
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(bad_media_are_refused),
+        cmocka_unit_test(memory_may_end),
     };
     return cmocka_run_group_tests_name("media_jobs", tests, NULL, NULL);
 }

@@ -76,6 +76,7 @@ bool mlxcel_request_output(const mlxcel_request *r, const char *name, mlxcel_ten
                            mlxcel_error *error) {
     Err err = {0};
     MediaTensor t;
+    if (!name) return err_set(&err, ERR_INPUT, "an output has no name"), api_fail(error, &err);
     if (!r->done) return err_set(&err, ERR_BUSY, "the request is not done"), api_fail(error, &err);
     if (!r->p.media)
         return err_set(&err, ERR_NOT_FOUND, "there is no output %s: the request has no inputs",

@@ -1,5 +1,6 @@
 #include "engine/job_media.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -23,6 +24,15 @@ struct Media {
 
 static const Program *tower_of(const Media *m) { return m->model->arch.tower; }
 
+static bool all_finite(const MediaTensor *t, size_t n, Err *err) {
+    const float *x = t->data;
+    for (size_t i = 0; t->type == MEDIA_F32 && i < n; i++)
+        if (!isfinite(x[i]))
+            return err_set(err, ERR_INPUT, "element %zu of input %s is %g: not a finite number", i,
+                           t->name, (double)x[i]);
+    return true;
+}
+
 static bool tensors_copy(Media *m, const MediaTensor *in, size_t n, MediaTensor *out, Err *err) {
     for (size_t i = 0; i < n; i++) {
         out[i] = in[i];
@@ -44,6 +54,7 @@ static bool tensors_copy(Media *m, const MediaTensor *in, size_t n, MediaTensor 
         if (!out[i].name || !data) return err_nomem(err, "media");
         memcpy(data, in[i].data, count * size);
         out[i].data = data;
+        if (!all_finite(&out[i], count, err)) return false;
     }
     return true;
 }

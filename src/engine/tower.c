@@ -132,8 +132,14 @@ static bool make_room(Tower *t, const Batch *b, Err *err) {
     t->n_pages = b->n_pages > t->n_pages ? b->n_pages : t->n_pages;
     PlanesAsk ask = {.k = PLANE_F32, .v = PLANE_F32};
     for (uint32_t g = 0; g < p->n_groups; g++) ask.n_pages[g] = t->n_pages;
-    return memory_check(t, l, err) && api->planes_new(t->m->be, p, &ask, &t->planes, err) &&
-           api->exec_new(t->m->be, p, t->m->tower_weights, t->planes, l, &t->exec, err);
+    if (memory_check(t, l, err) && api->planes_new(t->m->be, p, &ask, &t->planes, err) &&
+        api->exec_new(t->m->be, p, t->m->tower_weights, t->planes, l, &t->exec, err))
+        return true;
+    /* What was too large for this batch must not be asked for again with a smaller one. */
+    drop(t);
+    *l = (ExecLimits){0};
+    t->n_pages = 0;
+    return false;
 }
 
 static void write_step(Tower *t, const MediaPlan *plan, const Batch *b) {
