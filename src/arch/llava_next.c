@@ -31,12 +31,14 @@ typedef struct Writer { /* what is filled image by image */
     MediaPlan *out;
     float *patches;
     uint32_t *order;
+    uint32_t newline; /* in the order: behind all rows of the tower */
 } Writer;
 
 static uint32_t tiles_of(const TilePicture *p) { return 1 + p->down * p->across; }
 
-static uint32_t embeds_of(const LlavaNext *m, const TilePicture *p) {
-    return m->tiles.side * m->tiles.side + (p->bottom - p->top) * (p->right - p->left + 1);
+static uint64_t embeds_of(const LlavaNext *m, const TilePicture *p) {
+    uint64_t side = m->tiles.side, lines = p->bottom - p->top;
+    return side * side + lines * (p->right - p->left + 1);
 }
 
 /* The tower's row for a patch of the picture, counted from the image's first; the view is tile 0. */
@@ -47,13 +49,13 @@ static uint32_t picture_row(const LlavaNext *m, const TilePicture *p, uint32_t l
 }
 
 /* The tower's rows from `first` on into the placeholders' order. */
-static void order_write(Writer *w, const TilePicture *p, uint32_t first, uint32_t newline) {
+static void order_write(Writer *w, const TilePicture *p, uint32_t first) {
     uint32_t area = w->m->tiles.side * w->m->tiles.side;
     for (uint32_t i = 0; i < area; i++) *w->order++ = first + i;
     for (uint32_t y = p->top; y < p->bottom; y++) {
         for (uint32_t x = p->left; x < p->right; x++)
             *w->order++ = first + picture_row(w->m, p, y, x);
-        *w->order++ = newline;
+        *w->order++ = w->newline;
     }
 }
 
@@ -69,14 +71,14 @@ static void places_write(const LlavaNext *m, const TilePicture *p, uint32_t tile
     }
 }
 
-static void image_write(Writer *w, const TilePicture *p, const float *pixels, uint32_t newline) {
+static void image_write(Writer *w, const TilePicture *p, const float *pixels) {
     const ClipTower *t = &w->m->base.tower;
     MediaPlan *out = w->out;
     uint32_t n = clip_tower_count(t), area = t->side * t->side, tiles = tiles_of(p),
              first = out->n_rows, size = t->image_size;
-    out->seqs[out->n_seqs++] =
-        (MediaSeq){.n_rows = tiles * n, .n_out = tiles * area, .n_embeds = embeds_of(w->m, p)};
-    order_write(w, p, out->n_out, newline);
+    out->seqs[out->n_seqs++] = (MediaSeq){
+        .n_rows = tiles * n, .n_out = tiles * area, .n_embeds = (uint32_t)embeds_of(w->m, p)};
+    order_write(w, p, out->n_out);
     for (uint32_t i = 0; i < tiles; i++, pixels += (size_t)t->patches.channels * size * size) {
         StepRow *rows = out->rows + out->n_rows;
         clip_tower_rows(t, out->n_rows - first, rows);
@@ -87,7 +89,7 @@ static void image_write(Writer *w, const TilePicture *p, const float *pixels, ui
     }
 }
 
-/* Room for all of it, as many rows as the pictures say. *n_out: of the tower. */
+/* Room for as many rows as the pictures say; false: no memory, or too many. */
 static bool writer_init(Writer *w, const TilePicture *pictures, uint64_t n, Arena *a, Err *err) {
     enum { MAX_ROWS = 1 << 24 };
     const ClipTower *t = &w->m->base.tower;
@@ -109,6 +111,7 @@ static bool writer_init(Writer *w, const TilePicture *pictures, uint64_t n, Aren
     out->order = w->order = arena_array(a, uint32_t, embeds);
     out->constants = w->m->newline;
     out->n_embeds = (uint32_t)embeds;
+    w->newline = (uint32_t)(tiles * area);
     return (out->seqs && out->rows && out->out_rows && w->patches && w->order) ||
            err_nomem(err, "images");
 }
@@ -167,11 +170,8 @@ static bool plan(const ArchModel *model, const MediaAsk *ask, Arena *a, MediaPla
                           err))
             return false;
     if (!writer_init(&w, pictures, n, a, err)) return false;
-    uint64_t n_out = 0;
     for (uint64_t i = 0; i < n; i++)
-        n_out += (uint64_t)tiles_of(&pictures[i]) * m->tiles.side * m->tiles.side;
-    for (uint64_t i = 0; i < n; i++)
-        image_write(&w, &pictures[i], (const float *)pixels->data + i * image, (uint32_t)n_out);
+        image_write(&w, &pictures[i], (const float *)pixels->data + i * image);
     return true;
 }
 
