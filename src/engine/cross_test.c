@@ -285,7 +285,7 @@ static void other_shapes_are_refused(void **state) {
     refuse(&h, two, 2, "no input \"pixel_values\"");
     h.sound[0][h.dims[2] + 5] = NAN;
     t = tensor(&h, 0);
-    refuse(&h, &t, 1, "input_features[0, 1, 5]");
+    refuse(&h, &t, 1, "input input_features is nan: not a finite number");
     JobParams p = {.tokens = h.tokens[0], .n_tokens = PROMPT, .sample = params_cli()};
     assert_false(job_new(h.m, 40, &p, &job, &err));
     assert_int_equal(err.kind, ERR_INPUT);
