@@ -292,6 +292,55 @@ static void bad_media_are_refused(void **state) {
     }
 }
 
+/* The tower's rows for n_images, drawn from 1 and 2 by turns. */
+static float *rows_of_images(Model *m, const Kind *k, uint32_t n_images, size_t *n_floats) {
+    size_t n = (size_t)3 * k->pixels * k->pixels, n_tokens = (size_t)n_images * k->rows;
+    float *pixels = mem_resize_array(NULL, n * n_images, sizeof *pixels);
+    uint32_t *tokens = mem_resize_array(NULL, 2 * n_tokens, sizeof *tokens);
+    MediaTensor in = {"pixel_values", MEDIA_F32, 4, {n_images, 3, k->pixels, k->pixels}, pixels},
+                got;
+    Media *media;
+    Tower *tower;
+    Err err = {0};
+    for (size_t i = 0; i < n * n_images; i++)
+        pixels[i] = (float)(rng_uniform(1 + i / n % 2, 0, i % n, 0) * 2 - 1);
+    for (size_t i = 0; i < n_tokens; i++) { /* a token between the images */
+        size_t image = i / k->rows;
+        if (i % k->rows == 0) tokens[i + image] = 3;
+        tokens[i + image + 1] = PLACEHOLDER;
+    }
+    if (!model_load(m, &err) || !media_new(m, &in, 1, tokens, n_tokens + n_images, &media, &err) ||
+        !tower_new(m, &tower, &err) || !media_encode(media, tower, NULL, &err) ||
+        !media_output(media, "image_embeds", &got, &err))
+        fail_msg("%s", err.msg);
+    *n_floats = (size_t)media_elements(&got);
+    float *rows = mem_resize_array(NULL, *n_floats, sizeof *rows);
+    memcpy(rows, got.data, *n_floats * sizeof *rows);
+    tower_free(tower);
+    media_free(media);
+    mem_free(tokens);
+    mem_free(pixels);
+    return rows;
+}
+
+/* More images than a step of the tower takes: each has the rows that it has in a request of two. */
+static void steps_of_the_tower_change_nothing(void **state) {
+    (void)state;
+    enum { MANY = 251 }; /* of 25 to 36 rows in the tower, more than 4096 in all */
+    for (int i = 0; i < N_KINDS; i++) {
+        const Kind *k = &KINDS[i];
+        Model *m = model_for(k, "cpu");
+        size_t n_two, n_many;
+        float *two = rows_of_images(m, k, 2, &n_two), *many = rows_of_images(m, k, MANY, &n_many);
+        assert_int_equal(n_many, n_two / 2 * MANY);
+        for (size_t at = 0; at < n_many; at += n_two / 2)
+            assert_memory_equal(many + at, two + at % n_two, n_two / 2 * sizeof *two);
+        mem_free(two);
+        mem_free(many);
+        model_close(m);
+    }
+}
+
 /* Memory ends at each allocation in turn: in making the media, then in running them. That request
  * fails for want of memory, and leaves an engine on which the next one gets its answer. */
 static void memory_may_end(void **state) {
@@ -348,6 +397,7 @@ int main(void) {
         cmocka_unit_test(pictures_of_the_same_tiles_are_told_apart),
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(bad_media_are_refused),
+        cmocka_unit_test(steps_of_the_tower_change_nothing),
         cmocka_unit_test(memory_may_end),
     };
     return cmocka_run_group_tests_name("media_jobs", tests, NULL, NULL);
