@@ -302,10 +302,66 @@ static void ggufs_are_converted_again(void **state) {
     if (!convert_checkpoint(first, out_path("again.gguf"), &o, &r, &err)) fail_msg("%s", err.msg);
     assert_true(r.was_quantized);
     same_logits(first, out_path("again.gguf"), 1e-6);
-    o.kind = CONVERT_MLX;
-    assert_false(convert_checkpoint(first, out_path("mlx"), &o, &r, &err));
-    assert_int_equal(err.kind, ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "is a GGUF"));
+}
+
+/* ---- a GGUF becomes an MLX checkpoint ---- */
+
+/* Every decoder that GGUF files can hold, there and back: the reference's logits, though the layout
+ * of rows, the names, the norms' offsets and the config are of another kind in between. */
+static void mlx_of_ggufs_loses_nothing(void **state) {
+    (void)state;
+    Arena a = {0};
+    Err err = {0};
+    Str *names;
+    size_t n, n_same = 0;
+    char dir[2200], first[256];
+    const ConvertOptions gguf = {.kind = CONVERT_GGUF, .gguf_type = "F32"},
+                         mlx = {.kind = CONVERT_MLX, .plain = true};
+    if (!os_list_dir(golden_folder("decoder"), &a, &names, &n, &err)) fail_msg("%s", err.msg);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(dir, sizeof dir, "%s/%.*s", golden_folder("decoder"), (int)names[i].n, names[i].p);
+        snprintf(first, sizeof first, "%s", out_path("there.gguf"));
+        if (!golden_known(dir, NULL) || !convert(dir, first, &gguf, &err)) continue;
+        if (!convert(first, out_path("back"), &mlx, &err)) fail_msg("%s: %s", dir, err.msg);
+        same_logits(first, out_path("back"), 1e-6);
+        n_same++;
+    }
+    print_message("%zu the same\n", n_same);
+    assert_true(n_same >= 20);
+    arena_deinit(&a);
+}
+
+static void expect_file_has(const char *name, const char *text) {
+    Buf b = {0};
+    Err err = {0};
+    if (!os_read_file(fx_path(out_path("mlx"), name), 1 << 26, &b, &err)) fail_msg("%s", err.msg);
+    if (str_find(buf_str(&b), str_c(text), 0) == STR_NPOS) fail_msg("%s has no %s", name, text);
+    buf_deinit(&b);
+}
+
+/* Quantized ones with their vocabularies: dequantized the logits stay, quantized they are near, and
+ * the files that other programs look for are there. */
+static void mlx_of_quantized_ggufs(void **state) {
+    (void)state;
+    static const char *const INPUTS[] = {
+        "llama_small_q4_k_m", "llama_mix_q2_k",      "llama_tq1_0",       "qwen2_small_q8_0",
+        "qwen3_small_q8_0",   "qwen3moe_small_q8_0", "gemma3_small_q8_0", "phi3_small_q8_0"};
+    const ConvertOptions plain = {.kind = CONVERT_MLX, .plain = true, .dtype = DTYPE_F32},
+                         eight = {.mode = QFORMAT_MLX_AFFINE, .bits = 8, .group = 32};
+    for (size_t i = 0; i < sizeof INPUTS / sizeof *INPUTS; i++) {
+        char in[2300];
+        Err err = {0};
+        snprintf(in, sizeof in, "%s/gguf_%s/model.gguf", golden_folder("quantized"), INPUTS[i]);
+        if (!convert(in, out_path("mlx"), &plain, &err)) fail_msg("%s: %s", in, err.msg);
+        same_logits(in, out_path("mlx"), 1e-5);
+        expect_file_has("config.json", "\"torch_dtype\": \"float32\"");
+        expect_file_has("tokenizer.json", "\"type\":\"BPE\"");
+        expect_file_has("tokenizer_config.json", "PreTrainedTokenizerFast");
+        expect_file_has("generation_config.json", "{");
+        if (!convert(in, out_path("mlx"), &eight, &err)) fail_msg("%s: %s", in, err.msg);
+        same_logits(in, out_path("mlx"), 0.08);
+        expect_file_has("config.json", "\"quantization\"");
+    }
 }
 
 /* Rows of 256 columns: K-quants as they are meant, not the types that stand in for them; what was
@@ -462,6 +518,8 @@ int main(void) {
                                        cmocka_unit_test(every_form_is_near),
                                        cmocka_unit_test(quantized_inputs_are_decoded),
                                        cmocka_unit_test(ggufs_are_converted_again),
+                                       cmocka_unit_test(mlx_of_ggufs_loses_nothing),
+                                       cmocka_unit_test(mlx_of_quantized_ggufs),
                                        cmocka_unit_test(k_quants_of_whole_blocks),
                                        cmocka_unit_test(shards_have_an_index),
                                        cmocka_unit_test(failures_leave_nothing),

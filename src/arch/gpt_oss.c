@@ -39,6 +39,7 @@ static const RoleDelta NAMES[] = {
     {ROLE_FFN_NORM, {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"}},
     {ROLE_ROUTER, {"layers.%d.mlp.router", "blk.%d.ffn_gate_inp"}},
     {ROLE_EXPERT_GATE, {"layers.%d.mlp.experts.gate_up_proj", "blk.%d.ffn_gate_exps"}},
+    {ROLE_EXPERT_UP, {"layers.%d.mlp.experts.gate_up_proj", "blk.%d.ffn_up_exps"}},
     {ROLE_EXPERT_DOWN, {"layers.%d.mlp.experts.down_proj", "blk.%d.ffn_down_exps"}},
     {ROLE_COUNT, {NULL, NULL}},
 };

@@ -296,6 +296,8 @@ bool weights_finish(WeightTable *t, Err *err) MUST_CHECK;
 enum { WEIGHTS_MAX_NAME = 256 };
 bool weights_name(const WeightTable *t, CkptKind kind, const WeightOrigin *o,
                   char out[WEIGHTS_MAX_NAME]);
+/* The same in an MLX checkpoint of a family with these names, whatever the tensors come from. */
+bool weights_name_mlx(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]);
 uint32_t weights_count(const WeightTable *t);
 const ArchWeight *weights_get(const WeightTable *t, int32_t source);
 

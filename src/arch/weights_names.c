@@ -264,6 +264,12 @@ static void names_fill(WeightTable *t, const RoleDelta *deltas) {
         if (t->n.names[d->role] == &ROLE_NAMES[d->role]) t->n.names[d->role] = &d->name;
 }
 
+bool weights_name_mlx(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]) {
+    WeightTable t = {.n = {.prefix = STR("model.")}};
+    names_fill(&t, names);
+    return weights_name(&t, CKPT_SAFETENSORS, o, out);
+}
+
 bool weights_rename(WeightTable *t, const RoleDelta *deltas, const char *const (*places)[2],
                     Role first, WeightNames **was) {
     WeightNames *old = arena_new(t->a, WeightNames);

@@ -115,6 +115,15 @@ bool safetensors_write_put(SafetensorsOut *o, size_t i, uint64_t at, const void 
     return fileout_put(&o->files[t->i_file], t->offset + at, bytes, n, err);
 }
 
+bool safetensors_write_holes(SafetensorsOut *o, Err *err) {
+    for (size_t i = 0; i < o->n_tensors; i++) {
+        const CkptTensor *t = &o->tensors[i];
+        if (t->n_bytes && !safetensors_write_put(o, i, t->n_bytes - 1, "", 1, err)) return false;
+        o->written[i] = t->n_bytes;
+    }
+    return true;
+}
+
 static bool write_index(const SafetensorsOut *o, Err *err) {
     char name[64];
     Buf path = {0}, text = {.max = (size_t)1 << 30};

@@ -10,11 +10,25 @@ bool convert_is_quantized(const WeightSource *s) {
     return s->form->kind != WFORM_PLAIN || s->m.format != QFORMAT_ROWS;
 }
 
+static const struct {
+    const char *name;
+    DType type;
+} NAMES[] = {{"float16", DTYPE_F16}, {"bfloat16", DTYPE_BF16}, {"float32", DTYPE_F32}};
+
+const char *convert_dtype_name(DType t) {
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (NAMES[i].type == t) return NAMES[i].name;
+    return "float32";
+}
+
+/* GGUF files keep vectors in f32 whatever the model has: the embeddings tell. */
+static DType dtype_of_gguf(const Checkpoint *ck) {
+    const CkptTensor *t = checkpoint_find(ck, STR("token_embd.weight"));
+    bool plain = t && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16);
+    return plain ? t->dtype : DTYPE_BF16;
+}
+
 static DType dtype_of_config(const Config *c) {
-    static const struct {
-        const char *name;
-        DType type;
-    } NAMES[] = {{"float16", DTYPE_F16}, {"bfloat16", DTYPE_BF16}, {"float32", DTYPE_F32}};
     Str name = STR_NONE;
     if (!json_str(json_get(c->json, "torch_dtype"), &name))
         (void)json_str(json_get(c->json, "dtype"), &name);
@@ -28,6 +42,7 @@ DType convertplan_float(const ConvertPlan *p, const ConvertItem *item) {
     if (p->o->dtype != DTYPE_NONE) return p->o->dtype;
     if (convert_is_quantized(s)) return p->decoded;
     DType t = s->form->plain;
+    if (p->ck->kind == CKPT_GGUF && t == DTYPE_F32) return p->decoded;
     return t == DTYPE_F16 || t == DTYPE_BF16 ? t : DTYPE_F32;
 }
 
@@ -108,11 +123,12 @@ bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, C
     if (!checkpoint_open(in, &p->ck, err)) return false;
     r->bytes_in = p->ck->tensor_bytes;
     if (!refuse_parts(&p->ck->config, err)) return err_wrap(err, "%s", in);
-    p->decoded = dtype_of_config(&p->ck->config);
-    if (p->ck->kind == CKPT_GGUF) return true;
+    bool from_gguf = p->ck->kind == CKPT_GGUF;
+    p->decoded = from_gguf ? dtype_of_gguf(p->ck) : dtype_of_config(&p->ck->config);
+    if (from_gguf && o->kind == CONVERT_GGUF) return true;
     bool ok = arch_build(p->ck, a, &p->arch, err);
     /* What a family's own code took is not all named so that it could be written back. */
-    if (ok && !p->arch.resolved && !p->arch.both_ways)
+    if (ok && !p->arch.resolved && (from_gguf || !p->arch.both_ways))
         ok = err_set(err, ERR_UNSUPPORTED, "family %s cannot be converted", p->arch.arch->name);
     return (ok && list_items(p, err)) || err_wrap(err, "%s", in);
 }
@@ -128,12 +144,6 @@ bool convert_checkpoint(const char *in, const char *out, const ConvertOptions *o
     ConvertPlan p;
     bool ok = convertplan_open(&p, in, o, r, &a, err);
     bool again = ok && p.ck->kind == CKPT_GGUF;
-    if (again && o->kind == CONVERT_MLX)
-        ok =
-            err_set(err, ERR_UNSUPPORTED,
-                    "%s is a GGUF: it has no config.json and tokenizer.json for an MLX checkpoint; "
-                    "another GGUF (--gguf) can be made of it",
-                    in);
     ok = ok && (o->kind == CONVERT_MLX ? convert_to_mlx(&p, out, err)
                 : again                ? convert_gguf_again(&p, out, err)
                                        : convert_to_gguf(&p, out, err));

@@ -32,7 +32,7 @@ static void put_listing(const Program *p, Buf *out) {
 }
 
 /* The first line that differs, for the message. */
-static bool same_listing(const Program *a, const Program *b, Err *err) {
+static bool same_listing(const Program *a, const Program *b, const char *form, Err *err) {
     Buf x = {0}, y = {0};
     Str s, t, line = STR_NONE, other = STR_NONE;
     put_listing(a, &x);
@@ -42,8 +42,8 @@ static bool same_listing(const Program *a, const Program *b, Err *err) {
         for (s = buf_str(&x), t = buf_str(&y); str_split(&s, '\n', &line);)
             if (!str_split(&t, '\n', &other) || !str_eq(line, other)) break;
         ok = err_set(err, ERR_UNSUPPORTED,
-                     "a GGUF cannot say all of this config: \"%.120s\" would be read as \"%.120s\"",
-                     line.p ? buf_cstr(&x) + (line.p - x.p) : "",
+                     "%s cannot say all of this model: \"%.120s\" would be read as \"%.120s\"",
+                     form, line.p ? buf_cstr(&x) + (line.p - x.p) : "",
                      other.p ? buf_cstr(&y) + (other.p - y.p) : "");
     }
     buf_deinit(&x);
@@ -61,16 +61,16 @@ static bool same_rope(const RopeSpec *a, const RopeSpec *b, uint32_t length_clas
     return fabsf(fx - fy) <= 1e-5f * fabsf(fx);
 }
 
-static bool same_ropes(const Program *a, const Program *b, Err *err) {
+static bool same_ropes(const Program *a, const Program *b, const char *form, Err *err) {
     bool ok = a->n_ropes == b->n_ropes;
     for (uint32_t i = 0; ok && i < a->n_ropes; i++)
         ok = same_rope(&a->ropes[i], &b->ropes[i], 0) && same_rope(&a->ropes[i], &b->ropes[i], 1);
-    return ok || err_set(err, ERR_UNSUPPORTED, "a GGUF cannot say how this config scales rope");
+    return ok || err_set(err, ERR_UNSUPPORTED, "%s cannot say how this model scales rope", form);
 }
 
 /* What was folded into the queries, times what readers do, is what the config says. */
-static bool same_scales(const Decoder *a, const ArchModel *b, Err *err) {
-    double folded = a->layer.attn_scale * sqrt((double)decoder_gguf_scalar(a));
+static bool same_scales(const Decoder *a, const ArchModel *b, bool folds, Err *err) {
+    double folded = folds ? a->layer.attn_scale * sqrt((double)decoder_gguf_scalar(a)) : 1;
     double there = b->resolved ? b->resolved->layer.attn_scale * folded : 0;
     bool ok = fabs(there / a->layer.attn_scale - 1) <= 1e-5;
     return ok || err_set(err, ERR_UNSUPPORTED, "scores would be scaled by %g instead of %g", there,
@@ -90,7 +90,7 @@ static bool check_vocab(const Checkpoint *from, const Checkpoint *to, Err *err) 
     if (!tokenizer_load_checkpoint(from, &a, &absent)) return true; /* there is none */
     bool ok = tokenizer_load_checkpoint(to, &b, err) && encode(a, &x, err) && encode(b, &y, err);
     if (ok && (x.n != y.n || (x.n && memcmp(x.p, y.p, x.n * sizeof *x.p) != 0)))
-        log_warn("the tokenizer of the GGUF does not give the same tokens for all texts");
+        log_warn("the tokenizer as written does not give the same tokens for all texts");
     tokids_deinit(&x);
     tokids_deinit(&y);
     tokenizer_free(a);
@@ -98,13 +98,16 @@ static bool check_vocab(const Checkpoint *from, const Checkpoint *to, Err *err) 
     return ok;
 }
 
-bool convert_check(const ConvertPlan *p, const char *path, Err *err) {
+bool convert_check(const ConvertPlan *p, const char *path, float *norm_add, Err *err) {
     Checkpoint *ck;
     ArchModel m;
+    bool to_gguf = p->o->kind == CONVERT_GGUF;
+    const char *form = to_gguf ? "a GGUF" : "config.json";
     if (!checkpoint_open(path, &ck, err)) return false;
-    bool ok = arch_build(ck, p->a, &m, err) && same_listing(p->arch.text, m.text, err) &&
-              same_ropes(p->arch.text, m.text, err) && same_scales(p->arch.resolved, &m, err) &&
-              check_vocab(p->ck, ck, err);
+    bool ok = arch_build(ck, p->a, &m, err) && same_listing(p->arch.text, m.text, form, err) &&
+              same_ropes(p->arch.text, m.text, form, err) &&
+              same_scales(p->arch.resolved, &m, to_gguf, err) && check_vocab(p->ck, ck, err);
+    if (ok && norm_add) *norm_add = m.resolved->norm_add;
     checkpoint_close(ck);
     return ok;
 }

@@ -130,7 +130,7 @@ static bool finish(ConvertPlan *p, GgufOut *out, float *const tables[3], const c
                    Err *err) {
     const ConvertSink sink = {.gguf = out};
     if (!gguf_write_open(out, path, err) || !put_rope_tables(tables, out, err)) return false;
-    if (p->arch.text && !convert_check(p, out->file.temporary, err)) return false;
+    if (p->arch.text && !convert_check(p, out->file.temporary, NULL, err)) return false;
     if (!convert_run(p->items, p->n_items, &sink, p->o, err) || !gguf_write_finish(out, err))
         return false;
     for (size_t i = 0; i < out->n_tensors; i++) p->report->bytes_out += out->tensors[i].n_bytes;

@@ -20,6 +20,10 @@ typedef struct Mlx {
     EncodeMlx base;       /* of most modules */
     CkptTensor *tensors;  /* as they are written */
     size_t n_tensors;
+    /* from a GGUF: the family that the result is of, its model type, the tokenizer (NULL: none) */
+    const Arch *family;
+    const char *type;
+    Tokenizer *tokenizer;
 } Mlx;
 
 static bool settings(Mlx *m, Err *err) {
@@ -86,7 +90,8 @@ static bool name_item(Mlx *m, size_t i, Err *err) {
     ConvertItem *it = &p->items[i];
     const WeightOrigin *o = p->origins[i];
     char module[WEIGHTS_MAX_NAME];
-    if (!weights_name(p->arch.weights, CKPT_SAFETENSORS, o, module))
+    if (!(m->family ? weights_name_mlx(m->family->names, o, module)
+                    : weights_name(p->arch.weights, CKPT_SAFETENSORS, o, module)))
         return err_set(err, ERR_UNSUPPORTED, "%s has no name in an MLX checkpoint",
                        it->parts[0].name);
     Str path = arena_dup(p->a, str_c(module));
@@ -96,7 +101,9 @@ static bool name_item(Mlx *m, size_t i, Err *err) {
     it->dtype = convertplan_float(p, it);
     p->report->n_tensors++;
     if (!it->is_mlx) {
+        bool is_parameter = m->family && (o->role == ROLE_SINKS || o->role == ROLE_SELECT_BIAS);
         const char *suffix = o->n_experts && it->is_vector ? ".bias" : o->suffix;
+        if (is_parameter) suffix = ""; /* a module in GGUF files only */
         if (!add_tensor(m, it, path, suffix, it->dtype, 0, err)) return false;
         it->tensor.name = path;
         return true;
@@ -147,29 +154,36 @@ static void put_quantization(const Mlx *m, JsonWriter *w) {
     json_w_end(w);
 }
 
-/* The input's, with what is said of its quantization replaced. */
-static bool write_config(const Mlx *m, const OutDir *d, Err *err) {
-    static const char *const GONE[] = {"quantization", "quantization_config", "compression_config"};
+static const char *const GONE[] = {"quantization", "quantization_config", "compression_config"};
+
+/* The input's members, but what is said of its quantization. */
+static void put_input_config(const Mlx *m, JsonWriter *w) {
     static const char *const TYPES[] = {"torch_dtype", "dtype"};
     const Json *c = m->p->ck->config.json;
     DType t = m->p->o->dtype;
-    Buf text = {0}, path = {0};
-    JsonWriter w = {.out = &text, .indent = 4};
-    json_w_object(&w);
     for (size_t i = 0; i < c->n; i++) {
         Str key = c->items[i].key;
         bool gone = false, type = false;
         for (size_t k = 0; k < 3; k++) gone = gone || str_eqc(key, GONE[k]);
         for (size_t k = 0; k < 2; k++) type = type || str_eqc(key, TYPES[k]);
         if (gone) continue;
-        json_w_key(&w, key);
+        json_w_key(w, key);
         if (type && t != DTYPE_NONE)
-            json_w_str(&w, str_c(t == DTYPE_F16    ? "float16"
-                                 : t == DTYPE_BF16 ? "bfloat16"
-                                                   : "float32"));
+            json_w_str(w, str_c(convert_dtype_name(t)));
         else
-            json_w_tree(&w, &c->items[i]);
+            json_w_tree(w, &c->items[i]);
     }
+}
+
+static bool write_config(const Mlx *m, const OutDir *d, Err *err) {
+    Buf text = {0}, path = {0};
+    JsonWriter w = {.out = &text, .indent = 4};
+    bool ok = true;
+    json_w_object(&w);
+    if (m->family)
+        ok = convert_config(m->p, m->tokenizer, m->type, &w, err);
+    else
+        put_input_config(m, &w);
     for (size_t k = 0; k < 2 && !m->p->o->plain; k++) {
         json_w_key(&w, str_c(GONE[k]));
         put_quantization(m, &w);
@@ -177,36 +191,135 @@ static bool write_config(const Mlx *m, const OutDir *d, Err *err) {
     json_w_end(&w);
     buf_putc(&text, '\n');
     buf_putf(&path, "%s/config.json", d->temporary);
-    bool ok =
-        buf_check(&text, "config.json", err) && os_write_file(buf_cstr(&path), buf_str(&text), err);
+    ok = ok && buf_check(&text, "config.json", err) &&
+         os_write_file(buf_cstr(&path), buf_str(&text), err);
     buf_deinit(&text);
     buf_deinit(&path);
     return ok;
 }
 
-static bool write_all(Mlx *m, OutDir *d, Err *err) {
+static bool open_tensors(const Mlx *m, const OutDir *d, SafetensorsOut *st, Err *err) {
+    uint64_t shard = m->p->o->shard_bytes ? m->p->o->shard_bytes : SHARD_BYTES;
+    return safetensors_write_open(st, d->temporary, m->tensors, m->n_tensors, shard, m->p->a, err);
+}
+
+static bool write_tensors(const Mlx *m, const OutDir *d, Err *err) {
     ConvertPlan *p = m->p;
     SafetensorsOut st = {0};
     const ConvertSink sink = {.safetensors = &st};
-    uint64_t shard = p->o->shard_bytes ? p->o->shard_bytes : SHARD_BYTES;
-    bool ok =
-        safetensors_write_open(&st, d->temporary, m->tensors, m->n_tensors, shard, p->a, err) &&
-        convert_run(p->items, p->n_items, &sink, p->o, err) && safetensors_write_finish(&st, err);
+    bool ok = open_tensors(m, d, &st, err) && convert_run(p->items, p->n_items, &sink, p->o, err) &&
+              safetensors_write_finish(&st, err);
     safetensors_write_drop(&st);
     p->report->bytes_out = st.total_bytes;
-    return ok && write_config(m, d, err) && outdir_copy(d, p->ck, p->a, err) &&
-           outdir_finish(d, p->a, err);
+    return ok;
+}
+
+static bool write_all(const Mlx *m, OutDir *d, Err *err) {
+    ConvertPlan *p = m->p;
+    return write_tensors(m, d, err) && write_config(m, d, err) &&
+           outdir_copy(d, p->ck, p->a, err) && outdir_finish(d, p->a, err);
+}
+
+static bool name_items(Mlx *m, Err *err) {
+    m->n_tensors = 0;
+    m->p->report->n_tensors = m->p->report->n_quantized = m->p->report->n_odd = 0;
+    for (size_t i = 0; i < m->p->n_items; i++)
+        if (!name_item(m, i, err)) return false;
+    return true;
+}
+
+/* ---- from a GGUF ---- */
+
+/* Some layers keep other numbers there than elsewhere. */
+static bool may_come_from_gguf(const ConvertPlan *p, Err *err) {
+    for (uint32_t i = 0; i < p->arch.n_layers; i++)
+        if (p->arch.layers[i].mixer != MIXER_ATTN)
+            return err_set(
+                err, ERR_UNSUPPORTED,
+                "layer %u of this GGUF is no plain attention: MLX checkpoints are made of "
+                "models whose layers all are",
+                i);
+    return true;
+}
+
+/* Config, heads of files: does a reader make the same program of them? Then norms become what its
+ * family adds to. */
+static bool outline(Mlx *m, const OutDir *d, Err *err) {
+    ConvertPlan *p = m->p;
+    SafetensorsOut st = {0};
+    float norm_add = 0;
+    if (!name_items(m, err) || !write_config(m, d, err)) return false;
+    bool ok = open_tensors(m, d, &st, err) && safetensors_write_holes(&st, err) &&
+              safetensors_write_finish(&st, err);
+    safetensors_write_drop(&st);
+    if (!ok || !convert_check(p, d->temporary, &norm_add, err)) return false;
+    for (size_t i = 0; i < p->n_items; i++) {
+        bool is_norm = p->items[i].is_vector && str_eqc(str_c(p->origins[i]->suffix), ".weight") &&
+                       p->origins[i]->role != ROLE_SINKS;
+        p->items[i].add = is_norm ? p->arch.resolved->norm_add - norm_add : 0;
+    }
+    return true;
+}
+
+static bool among(const char *const *names, const char *name) {
+    for (; names && *names; names++)
+        if (str_eqc(str_c(*names), name)) return true;
+    return false;
+}
+
+/* The reader made something else of what was written, or nothing. */
+static bool is_misread(const Err *e) {
+    return e->kind == ERR_UNSUPPORTED || e->kind == ERR_CORRUPT || e->kind == ERR_INPUT;
+}
+
+/* Several families may share a form of GGUF: the first whose config says all of this model. */
+static bool choose_family(Mlx *m, const OutDir *d, Err *err) {
+    const Arch *own = m->p->arch.arch;
+    size_t n;
+    const Arch *const *all = arch_list(&n);
+    Err why = {0}, other = {0};
+    m->family = own;
+    m->type = own->model_types[0];
+    if (outline(m, d, &why)) return true;
+    for (size_t i = 0; i < n && is_misread(&why); i++) {
+        if (all[i] == own || !all[i]->gguf_as || !among(own->gguf, all[i]->gguf_as)) continue;
+        m->family = all[i];
+        m->type = all[i]->model_types[0];
+        if (outline(m, d, &other)) return true;
+    }
+    if (err) *err = why;
+    if (!is_misread(&why)) return false;
+    if (err) err->kind = ERR_UNSUPPORTED;
+    return err_wrap(err, "what would be written is not this model");
+}
+
+static bool load_tokenizer(Mlx *m, Err *err) {
+    Err why = {0};
+    if (tokenizer_load_checkpoint(m->p->ck, &m->tokenizer, &why)) return true;
+    m->tokenizer = NULL;
+    if (why.kind == ERR_NOT_FOUND) return true;
+    if (err) *err = why;
+    return false;
+}
+
+static bool write_from_gguf(Mlx *m, OutDir *d, Err *err) {
+    bool ok = may_come_from_gguf(m->p, err) && load_tokenizer(m, err) &&
+              convert_tokenizer(m->p, m->tokenizer, d, err) && choose_family(m, d, err) &&
+              write_tensors(m, d, err) && outdir_finish(d, m->p->a, err);
+    tokenizer_free(m->tokenizer);
+    return ok;
 }
 
 bool convert_to_mlx(ConvertPlan *p, const char *out, Err *err) {
     Mlx m = {.p = p};
     OutDir d = {0};
+    bool from_gguf = p->ck->kind == CKPT_GGUF;
     if (!settings(&m, err)) return false;
     m.tensors = arena_array(p->a, CkptTensor, 3 * p->n_items + 1);
     if (!m.tensors) return err_nomem(err, "a list of tensors");
-    for (size_t i = 0; i < p->n_items; i++)
-        if (!name_item(&m, i, err)) return false;
-    bool ok = outdir_open(&d, out, p->o->force, p->a, err) && write_all(&m, &d, err);
+    if (!from_gguf && !name_items(&m, err)) return false;
+    bool ok = outdir_open(&d, out, p->o->force, p->a, err) &&
+              (from_gguf ? write_from_gguf(&m, &d, err) : write_all(&m, &d, err));
     outdir_drop(&d, p->a);
     return ok;
 }

@@ -3,7 +3,9 @@
 #ifndef MLXCEL_TASK_CONVERT_PLAN_H
 #define MLXCEL_TASK_CONVERT_PLAN_H
 
+#include "json/json_writer.h"
 #include "task/convert_rows.h"
+#include "text/tokenizer.h"
 
 typedef struct ConvertPlan {
     const ConvertOptions *o;
@@ -51,9 +53,10 @@ DType gguftypes_of(const GgufTypes *t, const GgufMatrix *m);
 bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err) MUST_CHECK;
 bool convert_vocab(const ConvertPlan *p, GgufOut *out, Err *err) MUST_CHECK;
 
-/* convert_check.c: reads back what the file at path says, its data not yet written: ERR_UNSUPPORTED
- * unless it is the program that was opened. */
-bool convert_check(const ConvertPlan *p, const char *path, Err *err) MUST_CHECK;
+/* convert_check.c: reads back what the file (directory) at path says, its data not yet written:
+ * ERR_UNSUPPORTED unless it is the program that was opened. norm_add (may be NULL): what its reader
+ * adds to the weights of norms. */
+bool convert_check(const ConvertPlan *p, const char *path, float *norm_add, Err *err) MUST_CHECK;
 
 /* convert_dir.c: an output directory that appears whole. */
 typedef struct OutDir {
@@ -66,5 +69,15 @@ bool outdir_open(OutDir *d, const char *path, bool force, Arena *a, Err *err) MU
 bool outdir_copy(const OutDir *d, const Checkpoint *ck, Arena *a, Err *err) MUST_CHECK;
 bool outdir_finish(OutDir *d, Arena *a, Err *err) MUST_CHECK;
 void outdir_drop(OutDir *d, Arena *a);
+
+/* What an MLX checkpoint made of a GGUF has in its files, which the input lacks. t: the GGUF's
+ * tokenizer; NULL: it has none. convert_config.c: the members of config.json, without its
+ * quantization; convert_tokenizer.c: all other files. */
+bool convert_config(const ConvertPlan *p, const Tokenizer *t, const char *type, JsonWriter *w,
+                    Err *err) MUST_CHECK;
+void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w);
+bool convert_tokenizer(const ConvertPlan *p, const Tokenizer *t, const OutDir *d,
+                       Err *err) MUST_CHECK;
+const char *convert_dtype_name(DType t); /* as configs spell it */
 
 #endif
