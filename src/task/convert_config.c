@@ -244,9 +244,12 @@ void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w) 
         json_w_key(w, str_c(ROLES[i].key));
         json_w_i64(w, id);
     }
-    if (!t) return;
-    uint32_t eos = tokenizer_role(t, TOK_EOS);
-    size_t n = tokenizer_n_vocab(t), n_more = 0;
+    int64_t said = TOK_NONE;
+    Err none = {0};
+    if (!t && !config_int(&p->ck->config, "eos_token_id", TOK_NONE, 0, TOK_NONE, &said, &none))
+        said = TOK_NONE;
+    uint32_t eos = t ? tokenizer_role(t, TOK_EOS) : (uint32_t)said;
+    size_t n = t ? tokenizer_n_vocab(t) : 0, n_more = 0;
     for (size_t id = 0; id < n; id++) n_more += id != eos && tokenizer_is_eog(t, (uint32_t)id);
     if (eos == TOK_NONE && !n_more) return;
     json_w_key(w, STR("eos_token_id"));
