@@ -12,7 +12,11 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     out->media_spec = m;
     if (!llava_build(&m->base, d, out, &width, err)) return false;
     const ClipTower *t = &m->base.tower;
-    if (m->base.is_pixtral || m->base.skip != t->has_class)
+    if (m->base.is_pixtral)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "vision_config.model_type \"pixtral\" with tiles; towers of one image size "
+                       "are accepted");
+    if (m->base.skip != t->has_class)
         return err_set(err, ERR_UNSUPPORTED,
                        "the rows of a tile are no square: vision_feature_select_strategy default "
                        "is accepted with a class row, full without one");

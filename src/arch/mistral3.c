@@ -30,29 +30,36 @@ static Val joined(Mistral3 *m, Val x) {
     return prog_probe(d->b, x, "joined");
 }
 
-static bool build(Decoder *d, ArchModel *out, Err *err) {
-    const Config *c = d->config;
-    Config *vision = arena_new(d->arena, Config);
-    Mistral3 *m = arena_new(d->arena, Mistral3);
-    VitFeatures f;
+static bool config_read(Mistral3 *m, const Config *c, VitFeatures *f, ArchModel *out, Err *err) {
     uint32_t merge;
-    if (!vision || !m) return err_nomem(err, "tower");
-    if (!media_section(c, "vision_config", vision, err)) return false;
-    m->d = *d;
-    m->d.config = vision;
+    Str type = m->d.config->model_type;
+    if (type.n && !str_eqc(type, "pixtral"))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "vision_config.model_type \"" STR_F "\"; pixtral is accepted", STR_A(type));
     if (!config_u32(c, "spatial_merge_size", 2, 1, MAX_MERGE, &merge, err) ||
         !pixtral_tower_read(&m->tower, &m->d, merge, err) ||
-        !vit_features_read(&f, &m->d, c, -1, err) || !eps_read(m, c, err) ||
+        !vit_features_read(f, &m->d, c, -1, err) || !eps_read(m, c, err) ||
         !config_u32(c, "image_token_index|image_token_id", 10, 0, INT32_MAX, &out->placeholders[0],
                     err))
         return false;
-    if (f.n != 1)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "vision_feature_layer has %u layers; one is accepted before a norm of the "
-                       "tower's width",
-                       f.n);
     out->n_placeholders = 1;
+    return f->n == 1 ||
+           err_set(err, ERR_UNSUPPORTED,
+                   "vision_feature_layer has %u layers; one is accepted before a norm of the "
+                   "tower's width",
+                   f->n);
+}
+
+static bool build(Decoder *d, ArchModel *out, Err *err) {
+    Config *vision = arena_new(d->arena, Config);
+    Mistral3 *m = arena_new(d->arena, Mistral3);
+    VitFeatures f;
+    if (!vision || !m) return err_nomem(err, "tower");
+    if (!media_section(d->config, "vision_config", vision, err)) return false;
+    m->d = *d;
+    m->d.config = vision;
     out->media_spec = m;
+    if (!config_read(m, d->config, &f, out, err)) return false;
     Val x = joined(m, vit_features(&m->tower.vit, &f, pixtral_tower_embed(&m->tower)));
     prog_output(d->b, vit_project(&m->tower.vit, x, m->d.hidden, f.act), "image_embeds");
     return true;

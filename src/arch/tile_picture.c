@@ -19,26 +19,36 @@ static bool size_read(const Json *pair, uint32_t tile, size_t i, TileSize *out, 
                    i, tile, TILE_MAX_SIDE);
 }
 
+/* Without a list: sizes of one to three times 336 pixels. */
+static bool usual_sizes(TileRules *r, TileSize *sizes, Err *err) {
+    static const TileSize USUAL[] = {{1, 2}, {2, 1}, {2, 2}, {3, 1}, {1, 3}};
+    enum { PIXELS = 336, N = sizeof USUAL / sizeof *USUAL };
+    uint32_t times = PIXELS / r->tile;
+    if (PIXELS % r->tile || 3 * times > TILE_MAX_SIDE)
+        return err_set(err, ERR_INPUT,
+                       "image_grid_pinpoints is missing, without which tiles are %d pixels; "
+                       "image_size is %u",
+                       PIXELS, r->tile);
+    for (r->n = 0; r->n < N; r->n++)
+        sizes[r->n] = (TileSize){USUAL[r->n].down * times, USUAL[r->n].across * times};
+    return true;
+}
+
 bool tile_rules_read(TileRules *r, const Config *c, uint32_t tile, uint32_t side, Arena *a,
                      Err *err) {
-    static const TileSize USUAL[] = {{1, 2}, {2, 1}, {2, 2}, {3, 1}, {1, 3}}; /* of 336 pixels */
+    enum { MIN_ROOM = 8 };
     const Json *list = json_get(c->json, "image_grid_pinpoints");
-    *r = (TileRules){.sizes = USUAL, .n = 5, .tile = tile, .side = side};
-    if (!list || list->type == JSON_NULL)
-        return tile == 336 || err_set(err, ERR_INPUT,
-                                      "image_grid_pinpoints is missing; tiles are %u pixels, 336 "
-                                      "are accepted without it",
-                                      tile);
-    if (list->type != JSON_ARRAY || !list->n || list->n > TILE_MAX_SIZES)
+    bool is_list = list && list->type == JSON_ARRAY && list->n && list->n <= TILE_MAX_SIZES;
+    TileSize *sizes = arena_array(a, TileSize, is_list ? list->n : MIN_ROOM);
+    if (!sizes) return err_nomem(err, "tiles");
+    *r = (TileRules){.sizes = sizes, .tile = tile, .side = side};
+    if (!list || list->type == JSON_NULL) return usual_sizes(r, sizes, err);
+    if (!is_list)
         return err_set(err, ERR_INPUT,
                        "image_grid_pinpoints is no list of 1 to %d pairs [height, width]",
                        TILE_MAX_SIZES);
-    TileSize *sizes = arena_array(a, TileSize, list->n);
-    if (!sizes) return err_nomem(err, "tiles");
-    for (size_t i = 0; i < list->n; i++)
-        if (!size_read(json_at(list, i), tile, i, &sizes[i], err)) return false;
-    r->sizes = sizes;
-    r->n = (uint32_t)list->n;
+    for (; r->n < list->n; r->n++)
+        if (!size_read(json_at(list, r->n), tile, r->n, &sizes[r->n], err)) return false;
     return true;
 }
 

@@ -59,6 +59,8 @@ static void sizes_are_chosen(void **state) {
     (void)state;
     Arena a = {0};
     TileRules r;
+    rules_well(NULL, 168, 12, &a, &r);
+    same(&r, 336, 672, (TilePicture){2, 4, 0, 24, 0, 48});
     rules_well(NULL, 336, 24, &a, &r);
     same(&r, 336, 672, (TilePicture){1, 2, 0, 24, 0, 48});
     same(&r, 100, 300, (TilePicture){1, 2, 4, 20, 0, 48}); /* 1 x 3 keep as much and waste more */
