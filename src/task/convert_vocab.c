@@ -1,5 +1,6 @@
 /* The vocabulary of a GGUF from tokenizer.json: byte-level BPE ("gpt2", with merges and the name of
- * its way of cutting text) and SentencePiece-like BPE ("llama", with scores that order the merges).
+ * its way of cutting text) and SentencePiece-like BPE ("llama", with scores that order the merges);
+ * the latter from tokenizer.model too.
  * A checkpoint without a tokenizer gives a file without one. */
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/os.h"
 #include "task/convert_plan.h"
 #include "text/gguf_pre.h"
+#include "text/spm_build.h"
 #include "text/tokenizer.h"
 
 enum { /* tokenizer.ggml.token_type */
@@ -40,6 +42,7 @@ static int32_t type_of(const Vocabulary *v, uint32_t id, Str text, bool is_spm) 
         if (strspn(digits, "0123456789ABCDEF") == 2) return BYTE;
     }
     if (tokenizer_is_special(v->t, id)) return CONTROL;
+    if (is_spm && spm_is_kept(v->t, text)) return USER_DEFINED;
     return tokenizer_is_added(v->t, id) ? USER_DEFINED : NORMAL;
 }
 
@@ -249,19 +252,37 @@ static bool read_json(Vocabulary *v, Err *err) {
         checkpoint_read_file(v->p->ck, "tokenizer.json", TOK_MAX_FILE_BYTES, &text, err) &&
         (json_parse(buf_str(&text), &opt, v->a, &doc, err) || err_wrap(err, "tokenizer.json"));
     buf_deinit(&text);
-    if (!ok && err && err->kind == ERR_NOT_FOUND)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "this checkpoint has a tokenizer, but no tokenizer.json to write it from");
     if (!ok) return false;
     v->json = doc;
     v->model = json_get(doc, "model");
     return true;
 }
 
+/* From tokenizer.model. */
+static bool put_spm(Vocabulary *v, Err *err) {
+    bool space = false;
+    float *scores = arena_array(v->a, float, v->p->arch.vocab);
+    if (!scores) return err_nomem(err, "scores");
+    if (!spm_scores(v->t, scores, v->p->arch.vocab, &space, err) || !list_tokens(v, true, err))
+        return false;
+    for (size_t i = 0; i < v->n; i++)
+        if (v->types[i] != NORMAL && v->types[i] != USER_DEFINED) scores[i] = 0;
+    put_tokens(v, "llama", STR("default"));
+    gguf_write_f32s(v->out, "tokenizer.ggml.scores", scores, v->n);
+    gguf_write_bool(v->out, "tokenizer.ggml.add_space_prefix", space);
+    put_roles(v);
+    return put_ends(v, err) && put_template(v, err);
+}
+
 static bool put_all(Vocabulary *v, Err *err) {
     Str pre = STR("default");
     bool fallback = false;
-    if (!read_json(v, err)) return false;
+    Err why = {0};
+    if (!read_json(v, &why)) {
+        if (why.kind == ERR_NOT_FOUND) return put_spm(v, err);
+        if (err) *err = why;
+        return false;
+    }
     (void)json_bool(json_get(v->model, "byte_fallback"), &fallback);
     bool is_bpe = str_eqc(str_c(tokenizer_kind(v->t)), "BPE");
     if (!is_bpe)

@@ -86,6 +86,42 @@ bool spm_build_unigram(Tokenizer *t, const float *scores, const uint8_t *kinds, 
     return true;
 }
 
+static bool check_plain(const Tokenizer *t, bool *space_prefix, Err *err) {
+    const NormStep *s = t->norm.n == 1 ? &t->norm.steps[0] : NULL;
+    if (t->kind != MODEL_BPE || !t->bpe.byte_fallback || !s || s->kind != NORM_SENTENCEPIECE)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "a %s tokenizer without tokenizer.json: of these, GGUF files can hold "
+                       "SentencePiece's BPE with byte fallback",
+                       tokenizer_kind(t));
+    if (s->map.trie.n || s->squeeze || s->as_suffix || !s->escape)
+        return err_set(err, ERR_UNSUPPORTED,
+                       "this SentencePiece model rewrites texts (characters or extra blanks): a "
+                       "GGUF cannot say so");
+    *space_prefix = s->dummy_prefix;
+    return true;
+}
+
+bool spm_scores(const Tokenizer *t, float *scores, size_t n, bool *space_prefix, Err *err) {
+    const Bpe *b = &t->bpe;
+    uint32_t worst = 0;
+    if (!check_plain(t, space_prefix, err)) return false;
+    for (size_t i = 0; i < n; i++) scores[i] = 1;
+    for (size_t i = 0; i < b->n_slots; i++) {
+        const BpeMerge *m = &b->slots[i];
+        if (m->rank == UINT32_MAX) continue;
+        if (m->rank > worst) worst = m->rank;
+        if (m->id < n) scores[m->id] = -(float)m->rank; /* all merges of a piece are of its rank */
+    }
+    for (size_t i = 0; i < n; i++)
+        if (scores[i] > 0) scores[i] = -(float)worst - 1; /* no merge makes it */
+    return true;
+}
+
+bool spm_is_kept(const Tokenizer *t, Str piece) {
+    size_t n = 0;
+    return t->has_kept && trie_longest(&t->kept, piece, &n) != TRIE_NONE && n == piece.n;
+}
+
 bool spm_build_decoder(Tokenizer *t, bool dummy_prefix, Err *err) {
     DecStep replace = {.kind = DEC_REPLACE, .text = STR("\xE2\x96\x81"), .content = STR(" ")};
     DecStep strip = {.kind = DEC_STRIP, .text = STR(" "), .start = 1};

@@ -23,6 +23,13 @@ bool spm_build_merges(Tokenizer *t, const float *scores, const uint8_t *kinds, s
 /* Scores and kinds of a Unigram model; both are copied. */
 bool spm_build_unigram(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n,
                        Err *err) MUST_CHECK;
+/* The reverse, for a tokenizer that came as tokenizer.model: scores by which the same pieces merge in
+ * the same order, 0 for what is no piece of text; a blank stands in front of a text? ERR_UNSUPPORTED
+ * where it is no BPE with byte fallback, or normalizes more than blanks: a GGUF could not say so. */
+bool spm_scores(const Tokenizer *t, float *scores, size_t n, bool *space_prefix,
+                Err *err) MUST_CHECK;
+/* A user-defined piece: found before anything else. */
+bool spm_is_kept(const Tokenizer *t, Str piece);
 /* The same for PLaMo's dialect (load_plamo.c). */
 bool plamo_build(Tokenizer *t, const float *scores, const uint8_t *kinds, size_t n,
                  Err *err) MUST_CHECK;
