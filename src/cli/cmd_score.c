@@ -55,8 +55,13 @@ static bool on_logits(void *ctx, uint32_t position, const float *logits) {
     size_t next = (size_t)position + 1;
     s->n_rows++;
     if (s->logits_path && !npy_put(&s->out, logits, s->n_vocab, &s->err)) return false;
+    double sum = log_sum(logits, s->n_vocab);
+    if (!isfinite(sum))
+        return err_set(&s->err, ERR_CORRUPT,
+                       "the logits after token %u are not finite: weights or cache overflow",
+                       position);
     if (next < s->g.n_ids) {
-        s->nll += log_sum(logits, s->n_vocab) - (double)logits[s->g.ids[next]];
+        s->nll += sum - (double)logits[s->g.ids[next]];
         s->n_scored++;
     }
     if (s->base_path) {
