@@ -55,8 +55,12 @@ bool os_file_read_at(const OsFile *f, uint64_t at, void *out, size_t n, Err *err
     return true;
 }
 
+/* In pieces: of one call the kernel takes no more than the device's read-ahead. */
 void os_file_will_need(const OsFile *f, uint64_t at, uint64_t n) {
-    posix_fadvise(f->fd, (off_t)at, (off_t)n, POSIX_FADV_WILLNEED);
+    static const uint64_t PIECE = 128 << 10; /* the least that is usual */
+    for (uint64_t end = at + n; at < end; at += PIECE)
+        posix_fadvise(f->fd, (off_t)at, (off_t)(end - at < PIECE ? end - at : PIECE),
+                      POSIX_FADV_WILLNEED);
 }
 
 void os_file_drop_cache(const OsFile *f, uint64_t at, uint64_t n) {
