@@ -26,9 +26,9 @@ enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
 /* Wrappers: what they have beside a text model of one of the families. */
 extern const ArchMedia MEDIA_GEMMA3, MEDIA_LLAVA, MEDIA_LLAVA_NEXT, MEDIA_MISTRAL3, MEDIA_QWEN2_VL,
     MEDIA_QWEN2_5_VL, MEDIA_QWEN3_VL, MEDIA_QWEN3_5, MEDIA_WHISPER;
-static const ArchMedia *const WRAPPERS[] = {
-    &MEDIA_GEMMA3,     &MEDIA_LLAVA,    &MEDIA_LLAVA_NEXT, &MEDIA_MISTRAL3, &MEDIA_QWEN2_VL,
-    &MEDIA_QWEN2_5_VL, &MEDIA_QWEN3_VL, &MEDIA_QWEN3_5,    &MEDIA_WHISPER};
+static const ArchMedia *const WRAPPERS[] = {&MEDIA_GEMMA3,   &MEDIA_LLAVA,    &MEDIA_LLAVA_NEXT,
+                                            &MEDIA_MISTRAL3, &MEDIA_QWEN2_VL, &MEDIA_QWEN2_5_VL,
+                                            &MEDIA_QWEN3_VL, &MEDIA_QWEN3_5,  &MEDIA_WHISPER};
 enum { N_WRAPPERS = sizeof WRAPPERS / sizeof *WRAPPERS };
 
 const Arch *const *arch_list(size_t *n) {

@@ -42,7 +42,8 @@ static bool set_up(HubDownload *d, Err *err) {
     if (str_to_u64(str_c(getenv("HF_HUB_DOWNLOAD_TIMEOUT")), &stall) && stall > 0 && stall < 3600)
         d->http.stall_s = (unsigned)stall;
     if (d->ask.models_dir.n && d->ask.local_dir.n)
-        return err_set(err, ERR_INPUT, "both models_dir and local_dir are given; one of them is accepted");
+        return err_set(err, ERR_INPUT,
+                       "both models_dir and local_dir are given; one of them is accepted");
     if (d->ask.models_dir.n) {
         d->ask.local_dir = join(d, d->ask.models_dir, "/", d->repo);
         if (!d->ask.local_dir.p) return err_nomem(err, "a name");
