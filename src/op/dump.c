@@ -68,8 +68,9 @@ static void put_val(const Program *p, Val v, Buf *out) {
 }
 
 static void put_plane(const ProgPlane *p, Buf *out) {
-    buf_putf(out, " $%s%c%d[%ux%u]", p->keep == KEEP_CROSS ? "cross." : "", "KVL"[p->use],
-             p -> layer, p -> heads, p -> head_cols);
+    char use = "KVL"[p->use];
+    const char *where = p->keep == KEEP_CROSS ? "cross." : "";
+    buf_putf(out, " $%s%c%d[%ux%u]", where, use, p->layer, p->heads, p->head_cols);
 }
 
 static void put_params(const Program *p, const Op *op, Buf *out) {
