@@ -94,11 +94,13 @@ test:
 	$(AGAIN) programs tests replays benches goldens
 	$(AGAIN) check
 
-# All tests but the one that runs a real model, which would take too long instrumented; under ThreadSanitizer those that
-# start threads, without two that only repeat for long what others do there.
+# All tests but the one that runs a real model, which would take too long instrumented; under ThreadSanitizer those in which
+# threads share memory, the longest first.
 SANE_asan = $(filter-out tests/smollm2_test.c,$(TESTS))
-SANE_tsan = $(filter-out tests/rollback_test.c tests/quantize_test.c,\
-    $(filter src/base/pool_test.c src/backend/% src/engine/% tests/%,$(SANE_asan)))
+TSAN_LONG = tests/same_tokens_test.c tests/golden_media_test.c tests/golden_decoder_test.c
+SANE_tsan = $(foreach t,$(TSAN_LONG),$(filter $t,$(TESTS))) $(filter-out $(TSAN_LONG),$(filter src/base/pool_test.c src/engine/% \
+    src/backend/cpu/cpu_ops_test.c src/backend/host_delta_test.c src/backend/host_scan_test.c tests/golden_encoder_test.c \
+    tests/golden_quantized_test.c tests/library_test.c tests/media_jobs_test.c,$(TESTS)))
 asan tsan:
 	$(BOOTSTRAP) cmocka python3 xz
 	$(AGAIN) MODE=$@ B=$(B)/$@ TESTS="$(SANE_$@)" tests goldens $(if $(filter asan,$@),replays)
