@@ -222,39 +222,31 @@ bool media_encode(Media *m, Tower *t, const atomic_bool *cancel, Err *err) {
 /* ---- what the engine asks ---- */
 
 /* One sequence of the tower: everything that its rows come from. */
-static MediaDigest seq_digest(const Media *m, const MediaNames *names, uint32_t seq, uint32_t row0,
-                              uint32_t media0) {
+static MediaDigest seq_digest(const Media *m, const MediaNames *names, const TowerRange *seq) {
     const MediaPlan *plan = &m->plan;
     const Program *p = tower_of(m);
     MediaDigest d = {{0}};
-    uint32_t n = plan->seqs[seq].n_rows, media = 0;
-    for (uint32_t i = 0; i < n; i++) media += (plan->rows[row0 + i].source & STEP_MEDIA_BIT) != 0;
-    media_digest(names, &d, plan->rows + row0, n * sizeof *plan->rows);
+    uint64_t from, n;
+    media_digest(names, &d, plan->rows + seq->row0, seq->n_rows * sizeof *plan->rows);
     for (uint32_t i = 0; i < p->n_inputs; i++) {
-        const ProgInput *in = &p->inputs[i];
-        uint64_t from = media0, count = media;
-        if (in->space >= SPACE_DERIVED) {
-            const ProgSpace *s = &p->spaces[in->space];
-            from = (uint64_t)row0 * s->num / s->den;
-            count = (uint64_t)n * s->num / s->den;
-        }
-        if (in->space == SPACE_S) from = seq, count = 1;
-        media_digest(names, &d, plan->inputs[i] + from * in->cols,
-                     count * in->cols * sizeof(float));
+        size_t cols = p->inputs[i].cols;
+        tower_input_rows(p, i, seq, &from, &n);
+        media_digest(names, &d, plan->inputs[i] + from * cols, n * cols * sizeof(float));
     }
     return d;
 }
 
 bool media_name_tokens(const Media *m, MediaNames *names, uint32_t *tokens, Err *err) {
     const MediaPlan *plan = &m->plan;
+    TowerRange seq = {0};
     uint32_t *number = mem_resize_array(NULL, (size_t)plan->n_embeds + 1, sizeof *number);
     if (!number) return err_nomem(err, "media");
-    for (uint32_t s = 0, row = 0, media = 0, embed = 0; s < plan->n_seqs; s++) {
-        MediaDigest d = seq_digest(m, names, s, row, media);
+    for (uint32_t s = 0, embed = 0; s < plan->n_seqs; s++) {
+        seq = tower_range_behind(&seq);
+        tower_range_add(&seq, plan);
+        MediaDigest d = seq_digest(m, names, &seq);
         uint32_t name = STEP_MEDIA_BIT | media_names_number(names, &d);
         for (uint32_t k = 0; k < plan->seqs[s].n_embeds; k++) number[embed++] = name;
-        for (uint32_t i = 0; i < plan->seqs[s].n_rows; i++, row++)
-            media += (plan->rows[row].source & STEP_MEDIA_BIT) != 0;
     }
     for (uint32_t i = 0; i < m->n_tokens; i++)
         if (m->row_of[i] != MEDIA_NO_ROW) tokens[i] = number[m->row_of[i]];

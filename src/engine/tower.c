@@ -6,10 +6,9 @@
 
 enum { STEP_ROWS = 4096 }; /* a step takes as many sequences as fit, at least one */
 
-typedef struct Batch { /* a run of a plan's sequences */
-    uint32_t seq0, n_seqs, row0, n_rows, out0, n_out;
-    uint32_t n_pages;       /* of one group */
-    uint32_t media0, media; /* rows that have a row of the T inputs: before it, in it */
+typedef struct Batch { /* what one step runs */
+    TowerRange r;
+    uint32_t n_pages; /* of one group */
 } Batch;
 
 struct Tower {
@@ -70,20 +69,36 @@ static uint32_t seq_pages(const MediaSeq *s) {
 
 static bool is_media(const StepRow *r) { return (r->source & STEP_MEDIA_BIT) != 0; }
 
+TowerRange tower_range_behind(const TowerRange *r) {
+    return (TowerRange){.seq0 = r->seq0 + r->n_seqs,
+                        .row0 = r->row0 + r->n_rows,
+                        .out0 = r->out0 + r->n_out,
+                        .media0 = r->media0 + r->n_media};
+}
+
+void tower_range_add(TowerRange *r, const MediaPlan *plan) {
+    const MediaSeq *q = &plan->seqs[r->seq0 + r->n_seqs++];
+    const StepRow *rows = plan->rows + r->row0 + r->n_rows;
+    for (uint32_t i = 0; i < q->n_rows; i++) r->n_media += is_media(&rows[i]);
+    r->n_rows += q->n_rows;
+    r->n_out += q->n_out;
+}
+
+void tower_input_rows(const Program *p, uint32_t input, const TowerRange *r, uint64_t *from,
+                      uint64_t *n) {
+    Space space = p->inputs[input].space;
+    bool by_source = space == SPACE_T;
+    *from = by_source ? r->media0 : space_rows(p, space, r->row0, r->out0, r->seq0);
+    *n = by_source ? r->n_media : space_rows(p, space, r->n_rows, r->n_out, r->n_seqs);
+}
+
 /* The sequences behind b that go into the next step. */
 static Batch next_batch(const MediaPlan *plan, const Batch *b) {
-    Batch n = {.seq0 = b->seq0 + b->n_seqs,
-               .row0 = b->row0 + b->n_rows,
-               .out0 = b->out0 + b->n_out,
-               .media0 = b->media0 + b->media};
-    for (uint32_t s = n.seq0; s < plan->n_seqs; s++) {
+    Batch n = {.r = tower_range_behind(&b->r)};
+    for (uint32_t s = n.r.seq0; s < plan->n_seqs; s++) {
         const MediaSeq *q = &plan->seqs[s];
-        if (n.n_seqs && n.n_rows + q->n_rows > STEP_ROWS) break;
-        for (uint32_t i = 0; i < q->n_rows; i++)
-            n.media += is_media(&plan->rows[n.row0 + n.n_rows + i]);
-        n.n_seqs++;
-        n.n_rows += q->n_rows;
-        n.n_out += q->n_out;
+        if (n.r.n_seqs && n.r.n_rows + q->n_rows > STEP_ROWS) break;
+        tower_range_add(&n.r, plan);
         n.n_pages += seq_pages(q);
     }
     return n;
@@ -114,7 +129,7 @@ static bool memory_check(const Tower *t, const ExecLimits *limits, Err *err) {
 static bool make_room(Tower *t, const Batch *b, Err *err) {
     const BackendApi *api = t->m->be->api;
     const Program *p = t->m->arch.tower;
-    size_t bytes = step_bytes(b->n_rows, b->n_out, b->n_seqs, b->n_pages * p->n_groups);
+    size_t bytes = step_bytes(b->r.n_rows, b->r.n_out, b->r.n_seqs, b->n_pages * p->n_groups);
     if (bytes > t->step_room) {
         Step *s = mem_resize_array(t->step, 1, bytes);
         if (!s) return err_nomem(err, "step");
@@ -122,13 +137,13 @@ static bool make_room(Tower *t, const Batch *b, Err *err) {
         t->step_room = bytes;
     }
     ExecLimits *l = &t->limits;
-    if (t->exec && b->n_rows <= l->rows && b->n_out <= l->out && b->n_seqs <= l->seqs &&
+    if (t->exec && b->r.n_rows <= l->rows && b->r.n_out <= l->out && b->r.n_seqs <= l->seqs &&
         b->n_pages <= t->n_pages)
         return true;
     drop(t);
-    l->rows = b->n_rows > l->rows ? b->n_rows : l->rows;
-    l->out = b->n_out > l->out ? b->n_out : l->out;
-    l->seqs = b->n_seqs > l->seqs ? b->n_seqs : l->seqs;
+    l->rows = b->r.n_rows > l->rows ? b->r.n_rows : l->rows;
+    l->out = b->r.n_out > l->out ? b->r.n_out : l->out;
+    l->seqs = b->r.n_seqs > l->seqs ? b->r.n_seqs : l->seqs;
     t->n_pages = b->n_pages > t->n_pages ? b->n_pages : t->n_pages;
     PlanesAsk ask = {.k = PLANE_F32, .v = PLANE_F32};
     for (uint32_t g = 0; g < p->n_groups; g++) ask.n_pages[g] = t->n_pages;
@@ -144,9 +159,9 @@ static bool make_room(Tower *t, const Batch *b, Err *err) {
 
 static void write_step(Tower *t, const MediaPlan *plan, const Batch *b) {
     uint32_t n_groups = t->m->arch.tower->n_groups, row = 0, page = 0, at = 0, media = 0;
-    step_layout(t->step, b->n_rows, b->n_out, b->n_seqs, b->n_pages * n_groups);
-    for (uint32_t i = 0; i < b->n_seqs; i++) {
-        const MediaSeq *q = &plan->seqs[b->seq0 + i];
+    step_layout(t->step, b->r.n_rows, b->r.n_out, b->r.n_seqs, b->n_pages * n_groups);
+    for (uint32_t i = 0; i < b->r.n_seqs; i++) {
+        const MediaSeq *q = &plan->seqs[b->r.seq0 + i];
         uint32_t pages = seq_pages(q);
         step_seqs(t->step)[i] = (StepSeq){.first_row = row,
                                           .n_rows = q->n_rows,
@@ -158,26 +173,24 @@ static void write_step(Tower *t, const MediaPlan *plan, const Batch *b) {
         page += pages;
         for (uint32_t k = 0; k < q->n_rows; k++, row++) {
             StepRow *r = &step_rows(t->step)[row];
-            *r = plan->rows[b->row0 + row];
+            *r = plan->rows[b->r.row0 + row];
             r->seq = i;
             r->adapter = STEP_NO_ADAPTER;
             r->mark = STEP_NO_MARK;
             if (is_media(r)) r->source = STEP_MEDIA_BIT | media++;
         }
     }
-    for (uint32_t i = 0; i < b->n_out; i++)
-        step_out_rows(t->step)[i] = plan->out_rows[b->out0 + i] - b->row0;
+    for (uint32_t i = 0; i < b->r.n_out; i++)
+        step_out_rows(t->step)[i] = plan->out_rows[b->r.out0 + i] - b->r.row0;
 }
 
 static bool write_inputs(Tower *t, const MediaPlan *plan, const Batch *b, Err *err) {
     const Program *p = t->m->arch.tower;
+    uint64_t from, n;
     for (uint32_t i = 0; i < p->n_inputs; i++) {
-        const ProgInput *in = &p->inputs[i];
-        bool text = in->space == SPACE_T;
-        uint64_t from = text ? b->media0 : space_rows(p, in->space, b->row0, b->out0, b->seq0),
-                 n = text ? b->media : space_rows(p, in->space, b->n_rows, b->n_out, b->n_seqs);
+        tower_input_rows(p, i, &b->r, &from, &n);
         if (n && !t->m->be->api->write(t->exec, i, 0, (uint32_t)n,
-                                       plan->inputs[i] + from * in->cols, err))
+                                       plan->inputs[i] + from * p->inputs[i].cols, err))
             return false;
     }
     return true;
@@ -187,8 +200,8 @@ static bool read_outputs(Tower *t, const Batch *b, float *const *out, Err *err) 
     const Program *p = t->m->arch.tower;
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         const ProgVal *v = &p->vals[p->outputs[i].val];
-        uint64_t from = space_rows(p, v->space, b->row0, b->out0, b->seq0),
-                 n = space_rows(p, v->space, b->n_rows, b->n_out, b->n_seqs);
+        uint64_t from = space_rows(p, v->space, b->r.row0, b->r.out0, b->r.seq0),
+                 n = space_rows(p, v->space, b->r.n_rows, b->r.n_out, b->r.n_seqs);
         if (n && !t->m->be->api->read(t->exec, i, 0, (uint32_t)n, out[i] + from * v->cols, err))
             return false;
     }
@@ -198,7 +211,7 @@ static bool read_outputs(Tower *t, const Batch *b, float *const *out, Err *err) 
 bool tower_run(Tower *t, const MediaPlan *plan, float *const *out, const atomic_bool *cancel,
                Err *err) {
     const BackendApi *api = t->m->be->api;
-    for (Batch b = next_batch(plan, &(Batch){0}); b.n_seqs; b = next_batch(plan, &b)) {
+    for (Batch b = next_batch(plan, &(Batch){0}); b.r.n_seqs; b = next_batch(plan, &b)) {
         if (!make_room(t, &b, err)) return false;
         write_step(t, plan, &b);
         if (!write_inputs(t, plan, &b, err) || !api->run(t->exec, t->step, cancel, err) ||

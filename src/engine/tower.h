@@ -9,6 +9,18 @@
 
 typedef struct Tower Tower;
 
+/* Sequences of a plan that follow one another, and how much of the plan is theirs. */
+typedef struct TowerRange {
+    uint32_t seq0, n_seqs, row0, n_rows, out0, n_out;
+    uint32_t media0, n_media; /* rows that have a row of the T inputs */
+} TowerRange;
+
+TowerRange tower_range_behind(const TowerRange *r);         /* empty; r: zeros at first */
+void tower_range_add(TowerRange *r, const MediaPlan *plan); /* the plan's next sequence */
+/* The range's rows of input i of the tower: n of them, from `from` of plan->inputs[i] on. */
+void tower_input_rows(const Program *tower, uint32_t input, const TowerRange *r, uint64_t *from,
+                      uint64_t *n);
+
 bool tower_new(const Model *m, Tower **out, Err *err) MUST_CHECK; /* cheap: nothing large yet */
 void tower_free(Tower *t);                                        /* NULL is allowed */
 /* Scratch and planes for one image or window; 0: there is no tower, or their sizes vary. */
