@@ -6,12 +6,6 @@
 
 enum { MAX_WIDTH = 1 << 20, MAX_RATIO = 64, MAX_WINDOW = 1 << 20 };
 
-static Val merger(const QwenTower *t, Val x) {
-    static const Role ROLES[2] = {ROLE_PROJ_1, ROLE_PROJ_2};
-    x = qwen_tower_join(t, vit_norm(&t->vit, x, ROLE_PROJ_NORM, -1));
-    return qwen_tower_merge(t, x, ROLES, -1);
-}
-
 static bool qwen2_build(Decoder *d, ArchModel *out, Err *err) {
     static const QwenTowerKind KIND = {.width_key = "embed_dim",
                                        .out_key = "hidden_size",
@@ -30,7 +24,7 @@ static bool qwen2_build(Decoder *d, ArchModel *out, Err *err) {
     t->vit.ffn_width = t->d.hidden * ratio;
     Val x = qwen_tower_embed(t);
     for (uint32_t i = 0; i < t->d.n_layers; i++) x = vit_layer(&t->vit, x, (int)i);
-    prog_output(d->b, merger(t, x), "image_embeds");
+    prog_output(d->b, qwen_tower_embeds(t, x), "image_embeds");
     return true;
 }
 
@@ -48,12 +42,6 @@ static bool window_read(QwenTower *t, const int64_t **whole, size_t *n, Err *err
                                 "window_size is %u, less than the %u x %u pixels of a row of the "
                                 "text model",
                                 pixels, t->grid.merge * t->patch, t->grid.merge * t->patch);
-}
-
-static bool listed(const int64_t *list, size_t n, uint32_t i) {
-    for (size_t k = 0; k < n; k++)
-        if (list[k] == i) return true;
-    return false;
 }
 
 static bool qwen2_5_build(Decoder *d, ArchModel *out, Err *err) {
@@ -79,10 +67,10 @@ static bool qwen2_5_build(Decoder *d, ArchModel *out, Err *err) {
     t->vit.gated = true;
     Val x = qwen_tower_embed(t);
     for (uint32_t i = 0; i < t->d.n_layers; i++) {
-        t->vit.whole = listed(whole, n, i);
+        t->vit.whole = qwen_tower_listed(whole, n, i) >= 0;
         x = vit_layer(&t->vit, x, (int)i);
     }
-    prog_output(d->b, merger(t, x), "image_embeds");
+    prog_output(d->b, qwen_tower_embeds(t, x), "image_embeds");
     return true;
 }
 

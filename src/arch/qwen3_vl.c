@@ -6,7 +6,7 @@
 
 enum { MAX_PLACES = 1 << 24, MAX_WIDTH = 1 << 20 };
 
-static const Role MERGER[2] = {ROLE_PROJ_1, ROLE_PROJ_2}, STACK[2] = {ROLE_STACK_1, ROLE_STACK_2};
+static const Role STACK[2] = {ROLE_STACK_1, ROLE_STACK_2};
 
 static bool places_read(QwenTower *t, Err *err) {
     uint32_t *n = &t->n_places;
@@ -14,13 +14,6 @@ static bool places_read(QwenTower *t, Err *err) {
         return false;
     while ((t->side + 1) * (t->side + 1) <= *n) t->side++;
     return true;
-}
-
-/* Which merger has what is behind layer i; -1: none. */
-static int stacked_at(const int64_t *layers, size_t n, uint32_t i) {
-    for (size_t k = 0; k < n; k++)
-        if (layers[k] == i) return (int)k;
-    return -1;
 }
 
 static bool stack_read(const QwenTower *t, const int64_t **layers, size_t *n, Err *err) {
@@ -34,7 +27,7 @@ static bool stack_read(const QwenTower *t, const int64_t **layers, size_t *n, Er
                        DECODER_MAX_DEEPSTACK);
     for (size_t i = 0; i < *n; i++)
         if ((*layers)[i] < 0 || (*layers)[i] >= t->d.n_layers ||
-            stacked_at(*layers, i, (uint32_t)(*layers)[i]) >= 0)
+            qwen_tower_listed(*layers, i, (uint32_t)(*layers)[i]) >= 0)
             return err_set(err, ERR_INPUT,
                            "deepstack_visual_indexes has %lld; each of the tower's layers 0 to %u "
                            "is accepted once",
@@ -70,12 +63,11 @@ static void record(QwenTower *t, Decoder *d, const int64_t *layers, size_t n) {
     Val x = qwen_tower_embed(t);
     for (uint32_t i = 0; i < t->d.n_layers; i++) {
         x = vit_layer(&t->vit, x, (int)i);
-        int merger = stacked_at(layers, n, i);
+        int merger = qwen_tower_listed(layers, n, i);
         if (merger < 0) continue;
         prog_output(d->b, stack(t, x, merger), decoder_deepstack_name(d->n_deepstack++));
     }
-    x = qwen_tower_join(t, vit_norm(&t->vit, x, ROLE_PROJ_NORM, -1));
-    prog_output(d->b, qwen_tower_merge(t, x, MERGER, -1), "image_embeds");
+    prog_output(d->b, qwen_tower_embeds(t, x), "image_embeds");
 }
 
 static bool build(Decoder *d, ArchModel *out, Err *err) {

@@ -111,6 +111,18 @@ Val qwen_tower_merge(const QwenTower *t, Val joined, const Role roles[2], int i)
     return vit_linear(&t->vit, x, roles[1], i, t->out_width, width);
 }
 
+Val qwen_tower_embeds(const QwenTower *t, Val x) {
+    static const Role ROLES[2] = {ROLE_PROJ_1, ROLE_PROJ_2};
+    x = qwen_tower_join(t, vit_norm(&t->vit, x, ROLE_PROJ_NORM, -1));
+    return qwen_tower_merge(t, x, ROLES, -1);
+}
+
+int qwen_tower_listed(const int64_t *layers, size_t n, uint32_t i) {
+    for (size_t k = 0; k < n; k++)
+        if (layers[k] == i) return (int)k;
+    return -1;
+}
+
 /* ---- a request ---- */
 
 typedef struct Writer { /* what is filled row by row, and how far it is */

@@ -44,6 +44,10 @@ bool qwen_tower_read(QwenTower *t, Decoder *d, const QwenTowerKind *kind, ArchMo
 Val qwen_tower_embed(const QwenTower *t);
 /* The rows of each block side by side. */
 Val qwen_tower_join(const QwenTower *t, Val x);
+/* The main merger: rows normed, joined and through the roles of PROJ. */
+Val qwen_tower_embeds(const QwenTower *t, Val x);
+/* Where layer i stands in a list of layers; -1: nowhere. */
+int qwen_tower_listed(const int64_t *layers, size_t n, uint32_t i);
 /* Two matrices with GELU between them, of layer i (-1: of none). */
 Val qwen_tower_merge(const QwenTower *t, Val joined, const Role roles[2], int i);
 /* For ArchMedia.plan: a sequence for each frame. */
