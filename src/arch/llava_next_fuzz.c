@@ -3,23 +3,13 @@
  * images, tiles an image, then height and width of each image (2 each). */
 #include <stdlib.h>
 
+#include "arch/fuzz_bytes.h"
 #include "arch/llava.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const ArchMedia MEDIA_LLAVA_NEXT;
 
 enum { MAX_IMAGES = 7, MAX_TILES = 15, MAX_SIDE = 4 };
-
-typedef struct Bytes {
-    const uint8_t *p;
-    size_t n;
-} Bytes;
-
-static uint32_t next(Bytes *b) {
-    if (!b->n) return 0;
-    b->n--;
-    return *b->p++;
-}
 
 /* Small numbers, and some that are large or negative. */
 static int64_t side(Bytes *b) {

@@ -3,22 +3,12 @@
  * of pixel_values, then those of each image (2 each). */
 #include <stdlib.h>
 
+#include "arch/fuzz_bytes.h"
 #include "arch/pixtral_tower.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_IMAGES = 7, MAX_SIDE = 40 };
-
-typedef struct Bytes {
-    const uint8_t *p;
-    size_t n;
-} Bytes;
-
-static uint32_t next(Bytes *b) {
-    if (!b->n) return 0;
-    b->n--;
-    return *b->p++;
-}
 
 /* Small numbers, and some that are large or negative. */
 static int64_t side(Bytes *b) {

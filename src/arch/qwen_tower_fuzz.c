@@ -5,22 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/fuzz_bytes.h"
 #include "arch/qwen_tower.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { IMAGE = 1, VIDEO = 2, COLS = 2, MAX_GRIDS = 7, MAX_ROWS = 4096, MAX_TOKENS = 4096 };
-
-typedef struct Bytes {
-    const uint8_t *p;
-    size_t n;
-} Bytes;
-
-static uint32_t next(Bytes *b) {
-    if (!b->n) return 0;
-    b->n--;
-    return *b->p++;
-}
 
 /* Small numbers, and some that are large or negative. */
 static int64_t side(Bytes *b) {
