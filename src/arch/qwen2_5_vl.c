@@ -98,6 +98,7 @@ static const RoleDelta QWEN2_5_NAMES[] = {
 
 const ArchMedia MEDIA_QWEN2_VL = {
     .name = "qwen2_vl",
+    .kind = "image",
     .model_types = (const char *const[]){"qwen2_vl", NULL},
     .names = QWEN2_NAMES,
     .places = QWEN_TOWER_PLACES,
@@ -108,6 +109,7 @@ const ArchMedia MEDIA_QWEN2_VL = {
 
 const ArchMedia MEDIA_QWEN2_5_VL = {
     .name = "qwen2_5_vl",
+    .kind = "image",
     .model_types = (const char *const[]){"qwen2_5_vl", NULL},
     .names = QWEN2_5_NAMES,
     .places = QWEN_TOWER_PLACES,

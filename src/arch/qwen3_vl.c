@@ -104,6 +104,7 @@ static const RoleDelta NAMES[] = {
 
 const ArchMedia MEDIA_QWEN3_VL = {
     .name = "qwen3_vl",
+    .kind = "image",
     .model_types = (const char *const[]){"qwen3_vl", "qwen3_vl_moe", NULL},
     .names = NAMES,
     .places = QWEN_TOWER_PLACES,
@@ -114,6 +115,7 @@ const ArchMedia MEDIA_QWEN3_VL = {
 
 const ArchMedia MEDIA_QWEN3_5 = {
     .name = "qwen3_5",
+    .kind = "image",
     .model_types = (const char *const[]){"qwen3_5", "qwen3_5_moe", NULL},
     .names = NAMES,
     .places = QWEN_TOWER_PLACES,
