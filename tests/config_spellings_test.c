@@ -138,29 +138,25 @@ static void key_hide(Buf *text, const char *key) {
     *text = out;
 }
 
-/* The golden's files, with the members instead of those that s takes out. */
+typedef struct Edit {
+    const Spelling *s;
+    const char *with;
+} Edit;
+
+/* The members instead of those that the spelling takes out. */
+static void respell(Buf *config, const void *ctx) {
+    const Edit *e = ctx;
+    Buf out = {0};
+    for (int k = 0; k < 8 && e->s->without[k]; k++) key_hide(config, e->s->without[k]);
+    buf_putf(&out, "{%s,", e->with);
+    buf_put(&out, str_from(buf_str(config), 1));
+    buf_deinit(config);
+    *config = out;
+}
+
 static void copy_make(const char *from, const char *to, const Spelling *s, const char *with) {
-    Arena a = {0};
     Err err = {0};
-    Str *names;
-    size_t n = 0;
-    if (!os_make_dirs(to, &err) || !os_list_dir(from, &a, &names, &n, &err))
-        fail_msg("%s", err.msg);
-    for (size_t i = 0; i < n; i++) {
-        char source[4096], target[4096];
-        Buf text = {0}, out = {0};
-        snprintf(source, sizeof source, "%s/%.*s", from, (int)names[i].n, names[i].p);
-        snprintf(target, sizeof target, "%s/%.*s", to, (int)names[i].n, names[i].p);
-        if (!os_read_file(source, (size_t)1 << 28, &text, &err)) fail_msg("%s", err.msg);
-        bool config = str_eqc(names[i], "config.json");
-        for (int k = 0; config && k < 8 && s->without[k]; k++) key_hide(&text, s->without[k]);
-        if (config) buf_putf(&out, "{%s,", with);
-        buf_put(&out, str_from(buf_str(&text), config ? 1 : 0));
-        if (!os_write_file(target, buf_str(&out), &err)) fail_msg("%s", err.msg);
-        buf_deinit(&text);
-        buf_deinit(&out);
-    }
-    arena_deinit(&a);
+    if (!golden_copy(from, to, respell, &(Edit){s, with}, &err)) fail_msg("%s", err.msg);
 }
 
 /* The listing of the text program and its ropes; false: refused. */

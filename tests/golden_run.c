@@ -1,6 +1,7 @@
 #include "golden_run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,26 @@ double middle_over_rms(const float *got, const float *want, size_t rows, size_t 
     }
     qsort(off, rows, sizeof *off, by_size);
     return off[rows / 2];
+}
+
+bool golden_copy(const char *from, const char *to, void (*edit)(Buf *config, const void *ctx),
+                 const void *ctx, Err *err) {
+    Arena a = {0};
+    Str *names;
+    size_t n = 0;
+    bool ok = os_make_dirs(to, err) && os_list_dir(from, &a, &names, &n, err);
+    for (size_t i = 0; ok && i < n; i++) {
+        char source[4096], target[4096];
+        Buf text = {0};
+        snprintf(source, sizeof source, "%s/%.*s", from, (int)names[i].n, names[i].p);
+        snprintf(target, sizeof target, "%s/%.*s", to, (int)names[i].n, names[i].p);
+        ok = os_read_file(source, (size_t)1 << 28, &text, err);
+        if (ok && str_eqc(names[i], "config.json")) edit(&text, ctx);
+        ok = ok && os_write_file(target, buf_str(&text), err);
+        buf_deinit(&text);
+    }
+    arena_deinit(&a);
+    return ok;
 }
 
 const char *golden_dir(void) {

@@ -25,6 +25,9 @@ double max_over_rms(const float *a, const float *b, size_t n);
 /* The largest difference of each row over the rms of all; the middle one. */
 double middle_over_rms(const float *got, const float *want, size_t rows, size_t n, Arena *a);
 
+/* The files of directory `from` in `to`, config.json as edit() leaves its text. */
+bool golden_copy(const char *from, const char *to, void (*edit)(Buf *config, const void *ctx),
+                 const void *ctx, Err *err) MUST_CHECK;
 /* $MLXCEL_GOLDEN_DIR, or where the Makefile unpacks the goldens. */
 const char *golden_dir(void);
 /* Whether the registry has the checkpoint's family; kind: "text", "embedding" or NULL: any. */

@@ -153,38 +153,22 @@ static void check_model(const char *path, const char *backend, const char *isa, 
 
 /* The goldens end at 128 or 512 positions; a copy that promises more lets the prompt cross pages
  * and key ranges. */
-static void lengthened_copy(const char *from, const char *to) {
+static void lengthen(Buf *config, const void *path) {
     static const char *const KEYS[] = {"\"max_position_embeddings\": ", "\"model_max_length\": "};
-    Arena a = {0};
-    Err err = {0};
-    Str *names;
-    size_t n = 0;
-    if (!os_make_dirs(to, &err) || !os_list_dir(from, &a, &names, &n, &err))
-        fail_msg("%s", err.msg);
-    for (size_t i = 0; i < n; i++) {
-        char source[4096], target[4096];
-        Buf text = {0}, out = {0};
-        snprintf(source, sizeof source, "%s/%.*s", from, (int)names[i].n, names[i].p);
-        snprintf(target, sizeof target, "%s/%.*s", to, (int)names[i].n, names[i].p);
-        if (!os_read_file(source, (size_t)1 << 28, &text, &err)) fail_msg("%s", err.msg);
-        size_t at = STR_NPOS, value = 0;
-        for (int k = 0; k < 2 && at == STR_NPOS && str_eqc(names[i], "config.json"); k++) {
-            at = str_find(buf_str(&text), str_c(KEYS[k]), 0);
-            value = at + strlen(KEYS[k]);
-        }
-        if (at != STR_NPOS) {
-            size_t end = str_find(buf_str(&text), STR(","), value);
-            if (end == STR_NPOS) fail_msg("%s: nothing behind its positions", source);
-            buf_put(&out, str_slice(buf_str(&text), 0, value));
-            buf_put(&out, STR("2048"));
-            buf_put(&out, str_from(buf_str(&text), end));
-        }
-        if (!os_write_file(target, buf_str(at != STR_NPOS ? &out : &text), &err))
-            fail_msg("%s", err.msg);
-        buf_deinit(&text);
-        buf_deinit(&out);
+    Buf out = {0};
+    size_t at = STR_NPOS, value = 0;
+    for (int k = 0; k < 2 && at == STR_NPOS; k++) {
+        at = str_find(buf_str(config), str_c(KEYS[k]), 0);
+        value = at + strlen(KEYS[k]);
     }
-    arena_deinit(&a);
+    if (at == STR_NPOS) return;
+    size_t end = str_find(buf_str(config), STR(","), value);
+    if (end == STR_NPOS) fail_msg("%s: nothing behind its positions", (const char *)path);
+    buf_put(&out, str_slice(buf_str(config), 0, value));
+    buf_put(&out, STR("2048"));
+    buf_put(&out, str_from(buf_str(config), end));
+    buf_deinit(config);
+    *config = out;
 }
 
 /* Under ThreadSanitizer, many times slower again, a model is run on one backend and ISA: the threads
@@ -203,10 +187,11 @@ static void check_golden(const char *name, const char *backend, const char *isa,
                          bool full) {
     const char *dir = getenv("MLXCEL_GOLDEN_DIR");
     char from[2048], to[2048];
+    Err err = {0};
     if (is_left_out(backend, isa, kv)) return;
     snprintf(from, sizeof from, "%s/%s", dir ? dir : "build/goldens", name);
     snprintf(to, sizeof to, "build/same_tokens/%s", name);
-    lengthened_copy(from, to);
+    if (!golden_copy(from, to, lengthen, from, &err)) fail_msg("%s", err.msg);
     check_model(to, backend, isa, kv, full);
 }
 
