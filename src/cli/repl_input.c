@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "base/mem.h"
 #include "base/os.h"
@@ -30,6 +31,24 @@ static char *show_prompt(EditLine *el) {
     el_get(el, EL_CLIENTDATA, &in);
     snprintf(text, sizeof text, "%s", in->prompt);
     return text;
+}
+
+/* A character of the terminal for libedit: 1, 0 at the end, -1 after Ctrl-C or an error. */
+static int read_key(EditLine *el, wchar_t *out) {
+    mbstate_t state = {0};
+    (void)el;
+    for (;;) {
+        char byte;
+        if (!interrupt_or_key()) return -1;
+        ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return (int)n;
+        size_t used = mbrtowc(out, &byte, 1, &state);
+        if (used == (size_t)-1)
+            state = (mbstate_t){0}; /* not a character: dropped */
+        else if (used != (size_t)-2)
+            return 1;
+    }
 }
 
 /* MLXCEL_CACHE_DIR, else XDG_CACHE_HOME/mlxcel, else ~/.cache/mlxcel. */
@@ -79,6 +98,7 @@ ReplInput *repl_input_open(bool (*alone)(Str line), Err *err) {
     el_set(in->el, EL_PROMPT, show_prompt);
     el_set(in->el, EL_EDITOR, "emacs");
     el_set(in->el, EL_HIST, history, in->history);
+    el_set(in->el, EL_GETCFN, read_key);
     el_set(in->el, EL_BIND, "^I", "ed-insert", NULL);
     el_set(in->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
     return in;
@@ -108,7 +128,6 @@ static bool line_is_empty(EditLine *el) {
 static InputKind read_line(ReplInput *in, const char *prompt, Buf *line) {
     int n = 0;
     in->prompt = prompt;
-    interrupt_clear();
     const char *text = el_gets(in->el, &n);
     if (interrupted()) {
         bool empty = line_is_empty(in->el);
@@ -166,6 +185,7 @@ static InputKind read_message(ReplInput *in, Buf *message) {
 InputKind repl_input_read(ReplInput *in, Buf *message) {
     HistEvent ev;
     buf_clear(message);
+    interrupt_clear(); /* what stopped an answer */
     interrupt_hold(true);
     InputKind kind = read_message(in, message);
     interrupt_hold(false);

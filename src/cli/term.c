@@ -1,6 +1,9 @@
 #include "cli/term.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +15,17 @@
 
 static _Atomic(mlxcel_request *) watched;
 static volatile sig_atomic_t n_interrupts, holding;
+static int held[2] = {-1, -1}; /* a pipe: a byte in it for every Ctrl-C that was only noted */
 
 static void on_interrupt(int sig) {
     (void)sig;
     mlxcel_request *r = watched;
     if (holding) {
+        int saved = errno;
         n_interrupts++;
+        ssize_t n = write(held[1], "", 1); /* it may be full: then a byte is there already */
+        (void)n;
+        errno = saved;
         return;
     }
     if (n_interrupts++ > 0 || !r) {
@@ -29,6 +37,7 @@ static void on_interrupt(int sig) {
 
 void term_init(void) {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, stop = {.sa_handler = on_interrupt};
+    if (pipe2(held, O_CLOEXEC | O_NONBLOCK) != 0) held[0] = held[1] = -1;
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL); /* a file above its limit is a failed write */
     sigaction(SIGINT, &stop, NULL);
@@ -55,4 +64,15 @@ bool term_colors(void) {
 void interrupt_watch(mlxcel_request *request) { watched = request; }
 void interrupt_hold(bool on) { holding = on; }
 bool interrupted(void) { return n_interrupts > 0; }
-void interrupt_clear(void) { n_interrupts = 0; }
+
+void interrupt_clear(void) {
+    char some[64];
+    n_interrupts = 0;
+    while (held[0] >= 0 && read(held[0], some, sizeof some) > 0) {}
+}
+
+bool interrupt_or_key(void) {
+    struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = held[0], .events = POLLIN}};
+    while (!interrupted() && poll(p, 2, -1) < 0 && errno == EINTR) {}
+    return !interrupted();
+}

@@ -19,5 +19,8 @@ void interrupt_watch(mlxcel_request *request);
 void interrupt_hold(bool on); /* on: Ctrl-C is only noted (a prompt waits for input) */
 bool interrupted(void);       /* since interrupt_clear */
 void interrupt_clear(void);
+/* Waits for input on stdin, or for a Ctrl-C that is held, even one from before the call; false: it
+ * was a Ctrl-C. (read() alone would sleep through one that came just before it.) */
+bool interrupt_or_key(void);
 
 #endif
