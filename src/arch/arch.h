@@ -99,6 +99,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     bool rope, rope_interleaved;
     RopeSpec rope_spec;
     float attn_scale, attn_softcap;
+    OpPosScale warmth; /* of queries, the same in all layers; scale 0: none */
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm, qk_norm_whole;
     bool sinks;
@@ -131,6 +132,7 @@ typedef struct Decoder { /* what all layers of a decoder share, and where it is 
     float embed_scale, logit_scale;
     bool tied;       /* no head of its own: the embedding table is the head */
     LayerSpec layer; /* the defaults that every layer starts from */
+    Val warmth;      /* of the rows, where layer.warmth says so */
     Val picks;       /* keys that the last layer with an index chose, for those that share them */
     /* Rows of media take the place of tokens (input "image_embeds"); to those behind each of the
      * first n_deepstack layers more is added (inputs "deepstack_embeds.N"). */
@@ -152,6 +154,12 @@ struct Arch {
     const char *gguf_as;
     const char *kind;           /* "text" */
     const RoleDelta *names;     /* where tensor names differ from Llama's; NULL: nowhere */
+    /* Parts of names that MLX's files spell another way: from, to; ends with NULL; NULL: none */
+    const char *const (*mlx_names)[2];
+    /* MLX keeps what goes up from latent attention's keys and values in one matrix */
+    bool mlx_joint_kv;
+    /* What MLX and GGUF files have multiplied into row `row` of a tensor; NULL: nothing */
+    float (*folded)(const Decoder *d, const WeightOrigin *o, uint32_t row);
     const char *const *ignored; /* tensors that may lie unused, globs; NULL: none */
     ArchSizes sizes;
     uint32_t head_dim; /* when the config does not say; 0: hidden / heads */
@@ -192,6 +200,7 @@ struct ArchModel {
     uint32_t placeholders[ARCH_MAX_PLACEHOLDERS]; /* tokens that stand for a row of media */
     uint32_t n_placeholders;
     uint32_t max_span; /* rows of media that see each other at most; 0: they see back only */
+    bool wrapped; /* the config is a wrapper's: this is the text model in it */
     const WeightTable *weights;
     uint32_t hidden, n_layers, vocab;
     /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */
@@ -212,6 +221,10 @@ struct ArchModel {
 };
 
 bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_CHECK;
+/* The text model alone, whatever a wrapper has beside it. */
+bool arch_build_text(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) MUST_CHECK;
+/* Whether a tensor that nobody took is something that the wrapper has beside its text model. */
+bool arch_is_beside(const ArchModel *m, Str tensor);
 /* The programs there are, text first; a weight's source number means the same in all. */
 uint32_t arch_programs(const ArchModel *m, const Program *out[ARCH_MAX_PROGRAMS]);
 const Arch *const *arch_list(size_t *n);

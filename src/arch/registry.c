@@ -138,7 +138,20 @@ static bool build_tower(Decoder *d, const ArchMedia *media, const Checkpoint *ck
     return prog_finish(tower.b, &out->tower, err);
 }
 
-bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
+static bool among_globs(const char *const *globs, size_t n, Str name) {
+    for (size_t i = 0; i < n && globs[i]; i++)
+        if (weights_glob(globs[i], name)) return true;
+    return false;
+}
+
+bool arch_is_beside(const ArchModel *m, Str tensor) {
+    if (m->media && m->media->ignored && among_globs(m->media->ignored, MAX_IGNORED, tensor))
+        return true;
+    return m->wrapped && among_globs(TOWERS, N_TOWERS, tensor);
+}
+
+static bool build(const Checkpoint *ck, const ArchMedia *media, Arena *a, ArchModel *out,
+                  Err *err) {
     Config *config = arena_new(a, Config);
     const char **skip = arena_array(a, const char *, MAX_IGNORED + N_TOWERS + MAX_NEXT + 1);
     if (!config || !skip) return err_nomem(err, "model description");
@@ -152,14 +165,23 @@ bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
     d.b = prog_begin(a, "text");
     if (!d.weights || !d.b) return err_nomem(err, "model description");
     *out = (ArchModel){.arch = arch, .weights = d.weights};
+    out->wrapped = config->parent || wrapper_find(ck);
     size_t n = add_all(skip, 0, arch->ignored);
     n += next_layers(config, a, skip + n);
     /* A tower that cannot be recorded is an error of its own; weights_finish() asks for the list. */
-    if (!build_tower(&d, wrapper_find(ck), ck, out, err)) return false;
+    if (!build_tower(&d, media, ck, out, err)) return false;
     if (out->media)
         n = add_all(skip, n, out->media->ignored);
     else
-        for (size_t i = 0; i < N_TOWERS && config->parent; i++) skip[n++] = TOWERS[i];
+        for (size_t i = 0; i < N_TOWERS && out->wrapped; i++) skip[n++] = TOWERS[i];
     skip[n] = NULL;
     return arch->build ? arch->build(&d, out, err) : decoder_build(&d, out, err);
+}
+
+bool arch_build(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
+    return build(ck, wrapper_find(ck), a, out, err);
+}
+
+bool arch_build_text(const Checkpoint *ck, Arena *a, ArchModel *out, Err *err) {
+    return build(ck, NULL, a, out, err);
 }

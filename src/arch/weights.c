@@ -208,5 +208,8 @@ bool weights_finish(WeightTable *t, Err *err) {
     return true;
 }
 
+Str weights_prefix(const WeightTable *t) { return t->n.prefix; }
+Str weights_root(const WeightTable *t) { return t->n.root; }
+bool weights_is_used(const WeightTable *t, size_t i) { return t->finder.used[i]; }
 uint32_t weights_count(const WeightTable *t) { return t->n_weights; }
 const ArchWeight *weights_get(const WeightTable *t, int32_t source) { return &t->weights[source]; }

@@ -211,7 +211,8 @@ typedef struct WeightOrigin {
     const char *suffix;   /* ".weight", ".bias"; "" and "_bias": parameters without a module */
     uint32_t head_dim;    /* rows per head that llama's GGUF files permute; 0: none do */
     uint32_t n_experts;   /* 0: one matrix; else it stands for all parts */
-    uint32_t step, first; /* as in TakeExperts */
+    uint32_t step, first; /* as in TakeExperts, first: rows or columns */
+    bool across;
     /* not as in the file: rows picked from so many (0: they are not), a vector flattened */
     uint32_t n_stored, cols;
 } WeightOrigin;
@@ -298,6 +299,12 @@ bool weights_name(const WeightTable *t, CkptKind kind, const WeightOrigin *o,
                   char out[WEIGHTS_MAX_NAME]);
 /* The same in an MLX checkpoint of a family with these names, whatever the tensors come from. */
 bool weights_name_mlx(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]);
+/* What the text model's names begin with ("model.layers" and so on), and those with a leading '/'. */
+Str weights_prefix(const WeightTable *t);
+Str weights_root(const WeightTable *t);
+/* Whether tensor i of the checkpoint is part of something that was taken or is known to be useless. */
+bool weights_is_used(const WeightTable *t, size_t i);
+bool weights_glob(const char *pattern, Str s); /* '*' is any run of characters */
 uint32_t weights_count(const WeightTable *t);
 const ArchWeight *weights_get(const WeightTable *t, int32_t source);
 

@@ -86,7 +86,8 @@ static WeightOrigin experts_origin(const TakeExperts *p, int layer, const char *
                           .suffix = suffix,
                           .n_experts = p->n_experts,
                           .step = p->step,
-                          .first = p->first};
+                          .first = p->first + p->column,
+                          .across = p->across};
 }
 
 static WeightSource *sources_new(WeightTable *t, uint32_t n) {
@@ -122,9 +123,10 @@ static bool experts_rows(WeightTable *t, int layer, const TakeExperts *p, Weight
     if (!rows_whole(t, str_c(name), p, &src[0])) return false;
     bool plain = src[0].form->kind == WFORM_PLAIN && src[0].m.format == QFORMAT_ROWS &&
                  dtype_info(src[0].form->plain)->is_float;
-    if (p->across && !plain)
-        return err_set(&t->err, ERR_UNSUPPORTED,
-                       "tensor %s is quantized: only floats can be turned to columns", name);
+    if (p->across && !plain) { /* only floats can be turned to columns */
+        const WeightSource stored = src[0];
+        if (!wsource_decoded(&stored, t->a, &src[0], &t->err)) return false;
+    }
     const uint32_t *columns = p->columns ? column_map(t, p) : NULL;
     if (p->columns && !columns) return false;
     for (uint32_t e = p->n_experts; e-- > 0;) {

@@ -154,7 +154,7 @@ bool weights_expert_name(const WeightTable *t, Role role, int layer, uint32_t ex
 
 /* MLX keeps the experts of a layer in three modules, "mlp.experts.%e.w1" in
  * "mlp.switch_mlp.gate_proj", and "mlp.experts.gate_up_proj" in "mlp.experts.gate_proj" and
- * "up_proj". false: the pattern is of neither kind. */
+ * "up_proj"; a name that ends like one of the three is its. false: the pattern is of no such kind. */
 bool weights_mlx_expert_name(const WeightTable *t, const WeightOrigin *o,
                              char out[WEIGHTS_MAX_NAME]) {
     const char *leaf = o->role == ROLE_EXPERT_DOWN             ? "down_proj"
@@ -165,6 +165,8 @@ bool weights_mlx_expert_name(const WeightTable *t, const WeightOrigin *o,
     char pattern[WEIGHTS_MAX_NAME];
     if (!hole) return false;
     bool each = str_starts(str_c(hole), STR("experts.%e."));
+    if (!each && !strcmp(strrchr(p, '.') + 1, leaf))
+        return fill_name(t, p, false, o->layer, 0, "", out);
     int n = snprintf(pattern, sizeof pattern, "%.*s%s.%s", (int)(hole - p), p,
                      each ? "switch_mlp" : "experts", leaf);
     return n > 0 && n < WEIGHTS_MAX_NAME && fill_name(t, pattern, false, o->layer, 0, "", out);

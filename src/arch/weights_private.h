@@ -37,7 +37,6 @@ bool weights_mlx_expert_name(const WeightTable *t, const WeightOrigin *o,
 const char *weights_role_pattern(const WeightTable *t, Role role);
 /* NULL: the checkpoint has none */
 const CkptTensor *weights_role_find(const WeightTable *t, Role role, int layer, const char *suffix);
-bool weights_glob(const char *pattern, Str s); /* '*' is any run of characters */
 
 bool weights_grow(WeightTable *t); /* weights.c: room for one more */
 
