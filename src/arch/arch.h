@@ -152,8 +152,8 @@ struct Arch {
     const char *const *gguf;        /* general.architecture values, NULL-terminated; NULL: none */
     /* what GGUF files of this family are written as; NULL: the first of gguf, if there is one */
     const char *gguf_as;
-    const char *kind;           /* "text" */
-    const RoleDelta *names;     /* where tensor names differ from Llama's; NULL: nowhere */
+    const char *kind;       /* "text" */
+    const RoleDelta *names; /* where tensor names differ from Llama's; NULL: nowhere */
     /* Parts of names that MLX's files spell another way: from, to; ends with NULL; NULL: none */
     const char *const (*mlx_names)[2];
     /* MLX keeps what goes up from latent attention's keys and values in one matrix */
@@ -200,7 +200,7 @@ struct ArchModel {
     uint32_t placeholders[ARCH_MAX_PLACEHOLDERS]; /* tokens that stand for a row of media */
     uint32_t n_placeholders;
     uint32_t max_span; /* rows of media that see each other at most; 0: they see back only */
-    bool wrapped; /* the config is a wrapper's: this is the text model in it */
+    bool wrapped;      /* the config is a wrapper's: this is the text model in it */
     const WeightTable *weights;
     uint32_t hidden, n_layers, vocab;
     /* largest that the model is meant for, tokens; 0 = as far as memory goes (dynamic NTK) */

@@ -33,6 +33,7 @@ static AttnBlock attn_block(Decoder *d, const LayerSpec *l, int i) {
         .softcap = l->attn_softcap,
         .rope = l->rope,
         .interleaved = l->rope_interleaved,
+        .warmth = d->layer.warmth.scale != 0 ? d->warmth : VAL_NONE,
         .qkv_bias = W_NONE,
         .q_norm = W_NONE,
         .k_norm = W_NONE,
@@ -255,6 +256,7 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     WeightId table = arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden);
     if (table == W_NONE) return weights_finish(d->weights, err);
     Val x = decoder_embed(d, table);
+    if (d->layer.warmth.scale != 0) d->warmth = prog_pos_scale(d->b, d->layer.warmth);
     LayerSpec *layers = arena_array(d->arena, LayerSpec, d->n_layers);
     Decoder *resolved = arena_new(d->arena, Decoder);
     if (!layers || !resolved) return err_nomem(err, "model description");

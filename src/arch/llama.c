@@ -1,9 +1,9 @@
 /* Llama 1-3 (Touvron et al. 2023; Dubey et al. 2024) and what shares its shape. The generic decoder
  * is this family; only optional biases are its own. GGUF files have q and k rows permuted for
  * adjacent-pair rope; Mistral (windows) and Mixtral (experts) are of this architecture there. */
-#include "arch/arch.h"
+#include "arch/llama.h"
 
-static bool adjust(Decoder *d, Err *err) {
+bool llama_adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     if (!decoder_attn_bias(d, err)) return false;
     if (d->config->gguf) { /* no key tells there, only the tensors do */
@@ -13,7 +13,7 @@ static bool adjust(Decoder *d, Err *err) {
     return config_bool(d->config, "mlp_bias", false, &l->mlp_bias, err);
 }
 
-static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
+bool llama_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     int64_t window;
     (void)i;
     if (!d->config->gguf) return true;
@@ -31,6 +31,6 @@ const Arch ARCH_LLAMA = {
     .sizes = {4096, 11008, 32, 32, 0, 2048},
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .gguf_unpermute = true,
-    .adjust = adjust,
-    .layer = layer,
+    .adjust = llama_adjust,
+    .layer = llama_layer,
 };

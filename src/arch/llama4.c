@@ -36,7 +36,7 @@ static bool read_attention(Llama4 *m, Err *err) {
         return err_set(err, ERR_INPUT, "no_rope_layers has %zu entries for %u layers", m->n_rope,
                        m->d->n_layers);
     m->chunk = (uint32_t)chunk;
-    m->warmth = (OpPosScale){(float)scale, (float)floor};
+    m->warmth = (OpPosScale){(float)scale, (float)floor, 1};
     return true;
 }
 

@@ -148,7 +148,8 @@ void host_pos_scale(const HostExec *ex, const Op *op, int i_thread, int n_thread
     Mat out = host_mat(ex, op->out);
     const OpPosScale p = op->p.pos_scale;
     MY_ROWS(r, out) {
-        double steps = floor(((double)step_rows(ex->step)[r].pos[0] + 1) / (double)p.floor);
+        double at = (double)step_rows(ex->step)[r].pos[0] + (double)p.offset;
+        double steps = floor(at / (double)p.floor);
         *row_at(out, r) = (float)(1 + (double)p.scale * log1p(steps));
     }
 }

@@ -28,7 +28,9 @@ Val block_attn(ProgBuilder *b, const AttnBlock *p, Val x, int layer) {
         prog_probe(b, prog_linear_precise(b, x, p->qkv, p->qkv_bias), "layers.%d.attn.qkv", layer);
     Val q = head_norm(b, p, prog_view(b, qkv, 0, nq), p->q_norm, p->head_dim, p->qk_norm_whole);
     Val k = head_norm(b, p, prog_view(b, qkv, nq, nk), p->k_norm, p->head_dim, p->qk_norm_whole);
-    q = prog_probe(b, rotate(b, p, q, p->n_heads), "layers.%d.attn.q", layer);
+    q = rotate(b, p, q, p->n_heads);
+    if (p->warmth != VAL_NONE) q = prog_mul(b, q, p->warmth);
+    prog_probe(b, q, "layers.%d.attn.q", layer);
     k = prog_probe(b, rotate(b, p, k, p->n_kv_heads), "layers.%d.attn.k", layer);
     PlaneId kp = plane(b, p, PLANE_KEY, layer), vp = plane(b, p, PLANE_VALUE, layer);
     prog_kv_write(b, k, kp);

@@ -11,6 +11,7 @@ typedef struct AttnBlock {
     float scale, softcap;
     bool rope, interleaved;
     uint32_t rope_spec, rope_offset;
+    Val warmth; /* a factor of each row's queries behind the rope; VAL_NONE: none */
     /* [(n_heads + n_kv_heads) * head_dim + n_kv_heads * v_dim, hidden], stacked q, k, v; gated:
      * another n_heads * v_dim rows */
     WeightId qkv, qkv_bias;

@@ -135,8 +135,8 @@ static void put_params(const Program *p, const Op *op, Buf *out) {
                  op->p.unfold.pad);
         break;
     case OP_POS_SCALE:
-        buf_putf(out, " scale=%.9g floor=%.9g", (double)op->p.pos_scale.scale,
-                 (double)op->p.pos_scale.floor);
+        buf_putf(out, " scale=%.9g floor=%.9g offset=%.9g", (double)op->p.pos_scale.scale,
+                 (double)op->p.pos_scale.floor, (double)op->p.pos_scale.offset);
         break;
     case OP_COL_SCALE:
         if (op->p.col_fn == COL_NEG_EXP) buf_put(out, STR(" -exp"));

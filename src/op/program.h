@@ -183,7 +183,7 @@ typedef struct OpMix {
     uint32_t n_in, n_out;
 } OpMix;
 typedef struct OpPosScale {
-    float scale, floor;
+    float scale, floor, offset;
 } OpPosScale;
 typedef enum ColFn { COL_PLAIN, COL_NEG_EXP, COL_SOFTPLUS } ColFn;
 typedef struct OpConv {
