@@ -198,6 +198,26 @@ bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, W
             turn_columns(s, n1 - n0, out, dtype_info(s->form->plain)->block_bytes, sc, err));
 }
 
+bool wsource_hold(const WeightSource *s, uint32_t n0, uint32_t n1, QMatrix *held, WeightScratch *sc,
+                  Err *err) {
+    uint32_t lo, hi;
+    stored_range(s, n0, n1, &lo, &hi);
+    return load_parts(s, lo, hi, held, sc, err);
+}
+
+bool wsource_lines(const WeightSource *s, const QMatrix *held, QPartId id, uint32_t n0, uint32_t n1,
+                   const uint8_t **lines, Err *err) {
+    const QPart *part = &held->part[id];
+    for (uint32_t n = n0; n < n1; n++) {
+        uint64_t from, n_bytes, r = stored_row(s, n);
+        wform_span(s->form, &s->m, id, r, r + 1, &from, &n_bytes);
+        if (from < part->from || from + n_bytes > part->from + part->n_bytes)
+            return err_set(err, ERR_INTERNAL, "%s: row %u is outside the bytes read", s->name, n);
+        lines[n - n0] = part->data + (from - part->from);
+    }
+    return true;
+}
+
 static bool stored_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out,
                        WeightScratch *sc, Err *err) {
     if (s->transposed) return transposed_f32(s, n0, n1, out, sc, err);

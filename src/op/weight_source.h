@@ -53,6 +53,13 @@ enum { WSOURCE_AHEAD_BYTES = 4 << 20 };
  * rows as they are stored. */
 bool wsource_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *out, WeightScratch *sc,
                    Err *err) MUST_CHECK;
+/* For formats whose parts lie in whole rows, neither transposed nor with taps: the bytes that rows
+ * [n0, n1) need are held in the scratch (until its next use), then the lines of one part in any of
+ * those rows are pointed at. */
+bool wsource_hold(const WeightSource *s, uint32_t n0, uint32_t n1, QMatrix *held, WeightScratch *sc,
+                  Err *err) MUST_CHECK;
+bool wsource_lines(const WeightSource *s, const QMatrix *held, QPartId id, uint32_t n0, uint32_t n1,
+                   const uint8_t **lines, Err *err) MUST_CHECK;
 /* Any format, decoded to f32 [n1 - n0, k] with the columns in the logical order (act-order
  * undone). */
 bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, WeightScratch *sc,
@@ -60,6 +67,8 @@ bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, We
 /* Coded formats (form->kind other than WFORM_PLAIN): canonical arrays, wform.h. */
 bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *out,
                   WeightScratch *sc, Err *err) MUST_CHECK;
+/* The same matrix as plain f32, each piece decoded when it is read; *s is copied to the arena. */
+bool wsource_decoded(const WeightSource *s, Arena *a, WeightSource *out, Err *err) MUST_CHECK;
 /* Rows [n0, n1) will be read soon, by whatever thread. */
 void wsource_will_need(const WeightSource *s, uint32_t n0, uint32_t n1);
 /* Nobody reads this source again: its bytes may leave the page cache. */

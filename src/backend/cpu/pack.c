@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/book.h"
+#include "backend/cpu/pack_direct.h"
 #include "base/fp.h"
 #include "base/mem.h"
 
@@ -17,6 +18,8 @@ typedef struct Chunk {
 typedef struct PackJob {
     const WeightSource *source;
     PackedMat *m;
+    bool is_direct;
+    DirectForm direct;
     uint32_t chunk_rows, ahead_rows;
     atomic_uint next; /* first row of the next chunk */
     atomic_bool failed, odd_codes;
@@ -219,25 +222,23 @@ static bool pack_book(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Er
     return true;
 }
 
+/* Floats that are stored as something else, or the other way round. */
 static bool pack_floats(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
     const PackedMat *m = job->m;
     const WeightSource *s = job->source;
+    const size_t size = dtype_size16(m->plain);
     bool stored = s->form->plain == m->plain;
     if (!(stored ? wsource_plain(s, n0, n1, c->plain, &c->scratch, err)
                  : wsource_f32(s, n0, n1, (float *)(void *)c->plain, &c->scratch, err)))
         return false;
     for (uint32_t n = n0; n < n1; n++) {
-        unsigned char *tile = m->data + m->tile_bytes * (n / FLOAT_TILE_ROWS);
-        size_t lane = n % FLOAT_TILE_ROWS, from = (size_t)(n - n0) * m->k;
-        if (m->plain == DTYPE_F32) {
-            for (uint32_t k = 0; k < m->k; k++)
-                memcpy(tile + 4 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 4 * (from + k),
-                       4);
-        } else {
-            for (uint32_t k = 0; k < m->k; k++)
-                memcpy(tile + 2 * ((size_t)k * FLOAT_TILE_ROWS + lane), c->plain + 2 * (from + k),
-                       2);
-        }
+        const unsigned char *from = c->plain + (size_t)(n - n0) * m->k * size;
+        unsigned char *to =
+            m->data + m->tile_bytes * (n / FLOAT_TILE_ROWS) + n % FLOAT_TILE_ROWS * size;
+        for (uint32_t k = 0; size == 4 && k < m->k; k++)
+            memcpy(to + k * FLOAT_TILE_ROWS * 4UL, from + k * 4UL, 4);
+        for (uint32_t k = 0; size == 2 && k < m->k; k++)
+            memcpy(to + k * FLOAT_TILE_ROWS * 2UL, from + k * 2UL, 2);
     }
     return true;
 }
@@ -248,16 +249,18 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
     const PackedMat *m = job->m;
     Chunk c = {0};
     Err err;
-    bool ok = chunk_init(&c, m, job->chunk_rows) || err_nomem(&err, job->source->name);
+    bool ok =
+        job->is_direct || chunk_init(&c, m, job->chunk_rows) || err_nomem(&err, job->source->name);
     while (ok && !atomic_load(&job->failed)) {
         uint32_t n0 = atomic_fetch_add(&job->next, job->chunk_rows);
         if (n0 >= m->n) break;
         uint32_t n1 = m->n - n0 < job->chunk_rows ? m->n : n0 + job->chunk_rows;
         /* The disk stays some chunks ahead of all threads. */
         wsource_will_need(job->source, n0 ? n0 + job->ahead_rows : 0, n1 + job->ahead_rows);
-        ok = m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err)
-             : m->kind == PACKED_BOOK ? pack_book(job, &c, n0, n1, &err)
-                                      : pack_codes(job, &c, n0, n1, &err);
+        ok = job->is_direct ? pack_direct(&job->direct, m, job->source, n0, n1, &c.scratch, &err)
+             : m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err)
+             : m->kind == PACKED_BOOK   ? pack_book(job, &c, n0, n1, &err)
+                                        : pack_codes(job, &c, n0, n1, &err);
     }
     if (!ok && !atomic_exchange(&job->failed, true)) job->err = err;
     chunk_deinit(&c);
@@ -283,6 +286,7 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
     if (rows > share) rows = share;
     if (rows > CHUNK_MAX_ROWS) rows = CHUNK_MAX_ROWS;
     PackJob job = {.source = s, .m = m};
+    job.is_direct = pack_direct_form(m, s, &job.direct);
     job.chunk_rows = (rows + FLOAT_TILE_ROWS) / FLOAT_TILE_ROWS * FLOAT_TILE_ROWS;
     job.ahead_rows = (CHUNKS_AHEAD + (uint32_t)pool_n_threads(pool)) * job.chunk_rows;
     pool_run(pool, pack_thread, &job);
