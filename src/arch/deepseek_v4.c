@@ -116,6 +116,7 @@ static Val experts(const V4Net *g, Val h, int i) {
     LayerSpec l = d->layer;
     l.moe = g->moe;
     l.moe.select_bias = !g->layers[i].by_token;
+    l.moe.stacked = weights_has(d->weights, ROLE_EXPERT_GATE_UP, i, "");
     MoeBlock p = mixer_moe_take(d, &l, i);
     p.shared_ffn.limit = p.limit;
     p.by_token = g->layers[i].by_token;
@@ -135,13 +136,15 @@ static HyperBlock hyper_take(const V4Net *g, Role role, int i) {
     const TakePart fn = {.role = role, .n = rows, .k = n * d->hidden},
                    base = {.role = role, .n = 1, .k = rows},
                    scale = {.role = role, .n = 1, .k = rows, .rows = map, .n_stored = last ? 1 : 3};
-    return (HyperBlock){.n = n,
-                        .times = g->stream_times,
-                        .eps = g->stream_eps,
-                        .norm_eps = d->eps,
-                        .fn = arch_take(d, WEIGHT_MATRIX, i, "_fn", &fn, 1),
-                        .scale = arch_take(d, WEIGHT_VECTOR, i, "_scale", &scale, 1),
-                        .base = arch_take(d, WEIGHT_VECTOR, i, "_base", &base, 1)};
+    bool dotted = weights_has(d->weights, role, i, ".fn");
+    return (HyperBlock){
+        .n = n,
+        .times = g->stream_times,
+        .eps = g->stream_eps,
+        .norm_eps = d->eps,
+        .fn = arch_take(d, WEIGHT_MATRIX, i, dotted ? ".fn" : "_fn", &fn, 1),
+        .scale = arch_take(d, WEIGHT_VECTOR, i, dotted ? ".scale" : "_scale", &scale, 1),
+        .base = arch_take(d, WEIGHT_VECTOR, i, dotted ? ".base" : "_base", &base, 1)};
 }
 
 typedef Val Inner(const V4Net *g, Val h, int i);
@@ -173,28 +176,78 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     return weights_finish(d->weights, err) && decoder_finish(d, out, err);
 }
 
+/* As releases name them; as transformers' modules are called; what MLX has otherwise. */
 static const RoleDelta NAMES[] = {
+    {ROLE_EMBED, {"embed_tokens", NULL}},
     {ROLE_EMBED, {"embed", NULL}},
     {ROLE_HEAD, {"/head", NULL}},
+    {ROLE_HEAD, {"/lm_head", NULL}},
     {ROLE_ATTN_NORM, {"layers.%d.attn_norm", NULL}},
+    {ROLE_ATTN_NORM, {"layers.%d.input_layernorm", NULL}},
     {ROLE_FFN_NORM, {"layers.%d.ffn_norm", NULL}},
+    {ROLE_FFN_NORM, {"layers.%d.post_attention_layernorm", NULL}},
     {ROLE_MLA_Q_DOWN, {"layers.%d.attn.wq_a", NULL}},
+    {ROLE_MLA_Q_DOWN, {"layers.%d.self_attn.q_a_proj", NULL}},
     {ROLE_MLA_Q_NORM, {"layers.%d.attn.q_norm", NULL}},
+    {ROLE_MLA_Q_NORM, {"layers.%d.self_attn.q_a_norm", NULL}},
     {ROLE_MLA_Q_UP, {"layers.%d.attn.wq_b", NULL}},
+    {ROLE_MLA_Q_UP, {"layers.%d.self_attn.q_b_proj", NULL}},
     {ROLE_MLA_KV_DOWN, {"layers.%d.attn.wkv", NULL}},
-    {ROLE_MLA_KV_NORM, {"layers.%d.attn.norm", NULL}},
+    {ROLE_MLA_KV_DOWN, {"layers.%d.self_attn.kv_proj", NULL}},
+    {ROLE_MLA_KV_NORM, {"layers.%d.attn.kv_norm", NULL}},
+    {ROLE_MLA_KV_NORM, {"layers.%d.attn.norm", NULL}}, /* saved by transformers */
+    {ROLE_MLA_KV_NORM, {"layers.%d.self_attn.kv_norm", NULL}},
     {ROLE_SINKS, {"layers.%d.attn.attn_sink", NULL}},
+    {ROLE_SINKS, {"layers.%d.self_attn.sinks", NULL}},
+    {ROLE_O_DOWN, {"layers.%d.attn.wo_a", NULL}},
+    {ROLE_O_DOWN, {"layers.%d.self_attn.o_a_proj", NULL}},
     {ROLE_O, {"layers.%d.attn.wo_b", NULL}},
+    {ROLE_O, {"layers.%d.self_attn.o_b_proj", NULL}},
+    {ROLE_COMPRESS_KV, {"layers.%d.attn.compressor.wkv", NULL}},
+    {ROLE_COMPRESS_KV, {"layers.%d.self_attn.compressor.kv_proj", NULL}},
+    {ROLE_COMPRESS_GATE, {"layers.%d.attn.compressor.wgate", NULL}},
+    {ROLE_COMPRESS_GATE, {"layers.%d.self_attn.compressor.gate_proj", NULL}},
+    {ROLE_COMPRESS_BIAS, {"layers.%d.attn.compressor.ape", NULL}},
+    {ROLE_COMPRESS_BIAS, {"layers.%d.self_attn.compressor.position_bias", NULL}},
+    {ROLE_COMPRESS_NORM, {"layers.%d.attn.compressor.norm", NULL}},
+    {ROLE_COMPRESS_NORM, {"layers.%d.self_attn.compressor.kv_norm", NULL}},
     {ROLE_INDEX_Q, {"layers.%d.attn.indexer.wq_b", NULL}},
+    {ROLE_INDEX_Q, {"layers.%d.self_attn.compressor.indexer.q_b_proj", NULL}},
     {ROLE_INDEX_WEIGHTS, {"layers.%d.attn.indexer.weights_proj", NULL}},
+    {ROLE_INDEX_WEIGHTS, {"layers.%d.self_attn.compressor.indexer.scorer.weights_proj", NULL}},
+    {ROLE_INDEX_COMPRESS_KV, {"layers.%d.attn.indexer.compressor.wkv", NULL}},
+    {ROLE_INDEX_COMPRESS_KV, {"layers.%d.self_attn.compressor.indexer.kv_proj", NULL}},
+    {ROLE_INDEX_COMPRESS_GATE, {"layers.%d.attn.indexer.compressor.wgate", NULL}},
+    {ROLE_INDEX_COMPRESS_GATE, {"layers.%d.self_attn.compressor.indexer.gate_proj", NULL}},
+    {ROLE_INDEX_COMPRESS_BIAS, {"layers.%d.attn.indexer.compressor.ape", NULL}},
+    {ROLE_INDEX_COMPRESS_BIAS, {"layers.%d.self_attn.compressor.indexer.position_bias", NULL}},
+    {ROLE_INDEX_COMPRESS_NORM, {"layers.%d.attn.indexer.compressor.norm", NULL}},
+    {ROLE_INDEX_COMPRESS_NORM, {"layers.%d.self_attn.compressor.indexer.kv_norm", NULL}},
+    {ROLE_HYPER_ATTN, {"layers.%d.hc_attn", NULL}},
+    {ROLE_HYPER_ATTN, {"layers.%d.attn_hc", NULL}},
+    {ROLE_HYPER_FFN, {"layers.%d.hc_ffn", NULL}},
+    {ROLE_HYPER_FFN, {"layers.%d.ffn_hc", NULL}},
+    {ROLE_HYPER_HEAD, {"hc_head.hc", NULL}},
+    {ROLE_HYPER_HEAD, {"hc_head", NULL}},
     {ROLE_ROUTER, {"layers.%d.ffn.gate", NULL}},
+    {ROLE_ROUTER, {"layers.%d.mlp.gate", NULL}},
     {ROLE_SELECT_BIAS, {"layers.%d.ffn.gate.bias", NULL}},
+    {ROLE_SELECT_BIAS, {"layers.%d.ffn.gate.e_score_correction_bias", NULL}},
+    {ROLE_SELECT_BIAS, {"layers.%d.mlp.gate.e_score_correction_bias", NULL}},
+    {ROLE_ROUTE_TABLE, {"layers.%d.ffn.gate.tid2eid", NULL}},
+    {ROLE_ROUTE_TABLE, {"layers.%d.mlp.gate.tid2eid", NULL}},
     {ROLE_EXPERT_GATE, {"layers.%d.ffn.experts.%e.w1", NULL}},
     {ROLE_EXPERT_UP, {"layers.%d.ffn.experts.%e.w3", NULL}},
     {ROLE_EXPERT_DOWN, {"layers.%d.ffn.experts.%e.w2", NULL}},
     {ROLE_SHARED_GATE, {"layers.%d.ffn.shared_experts.w1", NULL}},
+    {ROLE_SHARED_GATE, {"layers.%d.ffn.shared_experts.gate_proj", NULL}},
+    {ROLE_SHARED_GATE, {"layers.%d.mlp.shared_experts.gate_proj", NULL}},
     {ROLE_SHARED_UP, {"layers.%d.ffn.shared_experts.w3", NULL}},
+    {ROLE_SHARED_UP, {"layers.%d.ffn.shared_experts.up_proj", NULL}},
+    {ROLE_SHARED_UP, {"layers.%d.mlp.shared_experts.up_proj", NULL}},
     {ROLE_SHARED_DOWN, {"layers.%d.ffn.shared_experts.w2", NULL}},
+    {ROLE_SHARED_DOWN, {"layers.%d.ffn.shared_experts.down_proj", NULL}},
+    {ROLE_SHARED_DOWN, {"layers.%d.mlp.shared_experts.down_proj", NULL}},
     {ROLE_COUNT, {NULL, NULL}},
 };
 

@@ -38,8 +38,16 @@ static const char *const CALIBRATION_SUFFIXES[] = {
     ".input_scale",      ".input_global_scale",
     ".input_zero_point", ".output_scale",
     ".k_scale",          ".v_scale",
-    ".q_scale",
+    ".q_scale",          ".kv_scale",
+    ".k_zero_point",     ".v_zero_point",
+    ".q_zero_point",     ".activation_scale",
+    ".qscale_act",
 };
+
+/* The scale of one-byte floats and of DeepSeek's fp4, in the order of preference: of most releases,
+ * of DeepSeek-V3's, V4's and Mistral's. */
+static const char *const FLOAT_SCALES[] = {".weight_scale", ".weight_scale_inv", ".scale",
+                                           ".qscale_weight"};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -191,10 +199,25 @@ static bool mlx_format(const Module *mod, const CkptTensor *scales, QFormat *out
         (unsigned long long)k);
 }
 
+static const CkptTensor *float_scale(const Module *mod) {
+    const CkptTensor *t = NULL;
+    for (size_t i = 0; i < COUNT(FLOAT_SCALES) && !t; i++) t = side(mod, FLOAT_SCALES[i]);
+    return t;
+}
+
+/* Two fp4 to a byte beside matrices of fp8: the layout of compressed-tensors' mxfp4. */
+static bool is_packed_fp4(const Module *mod) {
+    const CkptTensor *w = mod->weight, *scale = float_scale(mod);
+    return mod->f->config->method == QUANT_FP8 && scale && w->n_dims > 1 &&
+           (scale->dtype == DTYPE_F8_E8M0 || scale->dtype == DTYPE_U8) &&
+           w->shape[w->n_dims - 1] * 2 == mod->m.k;
+}
+
 static bool bytes_format(const Module *mod, QFormat *out, Err *err) {
     QuantMethod method = mod->f->config->method;
     const CkptTensor *scale = side(mod, ".weight_scale");
     *out = side(mod, ".weight.absmax")       ? QFORMAT_BNB_NF4
+           : is_packed_fp4(mod)              ? QFORMAT_CT_MXFP4
            : side(mod, ".weight_scale_2")    ? QFORMAT_MODELOPT_NVFP4
            : scale && method == QUANT_BITNET ? QFORMAT_BITNET
            /* the same layout under another name */
@@ -228,6 +251,10 @@ static bool format_of(const Module *mod, QFormat *out, Err *err) {
         return true;
     }
     if (w->dtype == DTYPE_U32 && scales) return mlx_format(mod, scales, out, err);
+    if (w->dtype == DTYPE_I8 && is_packed_fp4(mod)) {
+        *out = QFORMAT_CT_MXFP4;
+        return true;
+    }
     if (w->dtype == DTYPE_I8 && side(mod, ".weight_scale")) {
         *out = QFORMAT_CT_INT;
         return true;
@@ -279,8 +306,8 @@ static const CkptTensor *part_find(const Module *mod, QPartId id) {
         return NULL;
     char suffix[64];
     snprintf(suffix, sizeof suffix, ".%s", name);
-    const CkptTensor *t = side(mod, suffix);
-    return t || f != QFORMAT_FP8 || id != QPART_SCALE ? t : side(mod, ".weight_scale_inv");
+    bool widely = id == QPART_SCALE && (f == QFORMAT_FP8 || f == QFORMAT_CT_MXFP4);
+    return widely ? float_scale(mod) : side(mod, suffix);
 }
 
 static bool parts_add(Module *mod, Err *err) {
@@ -457,6 +484,7 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
         return false;
     mark(f, w);
     if (format != QFORMAT_ROWS) mark_sides(f, module);
+    mark(f, mod.fetch->part[QPART_SCALE]); /* whatever its name */
     mark(f, mod.fetch->part[QPART_GLOBAL]);
     return true;
 }

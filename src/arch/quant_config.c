@@ -307,6 +307,13 @@ static bool read_ct(QuantConfig *q, const Json *o, Arena *a, Err *err) {
     return true;
 }
 
+/* The library's default is blocks of 128; null says that there are none. Matrices whose scales are
+ * one, or one a row, are read as such anyway. */
+static bool read_fp8(QuantConfig *q, const Json *o, Err *err) {
+    if (!json_get(o, "weight_block_size")) q->global.block_n = q->global.block_k = 128;
+    return read_block(q->global.entry, o, "weight_block_size", &q->global, err);
+}
+
 static bool read_modelopt(QuantConfig *q, const Json *o, Err *err) {
     static const char ALGOS[] = "FP8|NVFP4|MXFP4|MXFP8|FP8_PER_CHANNEL_PER_TOKEN|MIXED_PRECISION";
     return check_text(q->global.entry, o, "quant_algo", ALGOS, err);
@@ -375,7 +382,7 @@ bool quantconfig_read(QuantConfig *q, const Checkpoint *ck, Arena *a, Err *err) 
     case QUANT_CT:
         return read_ct(q, o, a, err);
     case QUANT_FP8:
-        return read_block(q->global.entry, o, "weight_block_size", &q->global, err);
+        return read_fp8(q, o, err);
     case QUANT_MODELOPT:
         return read_modelopt(q, o, err);
     case QUANT_BITNET:

@@ -104,8 +104,9 @@ bool form_fp4(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     bool nv = f == QFORMAT_MLX_NVFP4 || f == QFORMAT_CT_NVFP4 || f == QFORMAT_MODELOPT_NVFP4;
     bool mlx = f == QFORMAT_MLX_MXFP4 || f == QFORMAT_MLX_NVFP4;
     DType words = mlx ? DTYPE_U32 : DTYPE_U8, bytes = nv ? DTYPE_F8_E4M3 : DTYPE_F8_E8M0;
+    DType signed_words = f == QFORMAT_CT_MXFP4 ? DTYPE_I8 : words; /* DeepSeek's experts */
     unsigned group = nv ? 16 : 32;
-    if (!qpart_is(m, QPART_WEIGHT, words, words, words, err) ||
+    if (!qpart_is(m, QPART_WEIGHT, words, signed_words, signed_words, err) ||
         !qpart_is(m, QPART_SCALE, DTYPE_U8, bytes, bytes, err) || !fp4_shape(m, err))
         return false;
     if (m->k % group || (m->bits && m->bits != 4) || (m->group && m->group != group))
