@@ -10,9 +10,12 @@ static bool read_index(Decoder *d, uint32_t n_heads, Err *err) {
     if (!m->q_rank)
         return err_set(err, ERR_UNSUPPORTED,
                        "queries without a latent (q_lora_rank), which the indexer needs");
-    return config_u32(c, "index_n_heads", n_heads, 1, 1024, &s->n_heads, err) &&
-           config_u32(c, "index_head_dim", 128, m->rope_dim, PICK_MAX_COLS, &s->head_dim, err) &&
-           config_u32(c, "index_topk", 2048, 1, PICK_MAX_KEYS, &s->k, err);
+    bool gguf = c->gguf != NULL; /* it says every size */
+    return config_u32(c, "index_n_heads", gguf ? CONFIG_REQUIRED : n_heads, 1, 1024, &s->n_heads,
+                      err) &&
+           config_u32(c, "index_head_dim", gguf ? CONFIG_REQUIRED : 128, m->rope_dim, PICK_MAX_COLS,
+                      &s->head_dim, err) &&
+           config_u32(c, "index_topk", gguf ? CONFIG_REQUIRED : 2048, 1, PICK_MAX_KEYS, &s->k, err);
 }
 
 static bool adjust(Decoder *d, Err *err) {
@@ -60,11 +63,36 @@ static bool glm_shares(const Decoder *d, int i, bool *shared, Err *err) {
     return true;
 }
 
+enum { GLM_LONG_CONTEXT = 1 << 20 };
+
+/* A flag for each layer, true where it chooses. In files of before there were flags all choose, but for
+ * those of the long context, where from layer 3 on every fourth does. */
+static bool glm_gguf_shares(const Decoder *d, int i, bool *shared, Err *err) {
+    const int64_t *chooses;
+    size_t n;
+    if (!config_ints(d->config, ".attention.indexer.types", d->arena, &chooses, &n, err))
+        return false;
+    if (n == 0) {
+        *shared = d->max_positions >= GLM_LONG_CONTEXT && i > 2 && (i - 2) % 4;
+        return true;
+    }
+    if (n > 1 && n != d->n_layers)
+        return err_set(err, ERR_INPUT, "attention.indexer.types has %zu entries for %u layers", n,
+                       d->n_layers);
+    *shared = !chooses[n > 1 ? i : 0];
+    return true;
+}
+
+static const Role INDEX_ROLES[] = {ROLE_INDEX_Q, ROLE_INDEX_K, ROLE_INDEX_K_NORM,
+                                   ROLE_INDEX_WEIGHTS};
+
 static bool glm_layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
-    bool *shared = &l->mla.index.shared;
-    if (!glm_shares(d, i, shared, err)) return false;
+    bool *shared = &l->mla.index.shared, gguf = d->config->gguf != NULL;
+    if (gguf ? !glm_gguf_shares(d, i, shared, err) : !glm_shares(d, i, shared, err)) return false;
     if (*shared && i == 0)
         return err_set(err, ERR_INPUT, "layer 0 shares a choice of keys that no layer makes");
+    for (size_t k = 0; *shared && gguf && k < sizeof INDEX_ROLES / sizeof *INDEX_ROLES; k++)
+        weights_ignore(d->weights, INDEX_ROLES[k], i); /* some files have them in every layer */
     return deepseek_layer(d, &GLM, i, l, err);
 }
 
@@ -72,6 +100,7 @@ const Arch ARCH_DEEPSEEK_V32 = {
     .name = "deepseek_v32",
     .kind = "text",
     .model_types = (const char *const[]){"deepseek_v32", NULL},
+    .gguf = (const char *const[]){"deepseek32", NULL},
     .names = DEEPSEEK_NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 64,
@@ -83,6 +112,7 @@ const Arch ARCH_GLM_DSA = {
     .name = "glm_moe_dsa",
     .kind = "text",
     .model_types = (const char *const[]){"glm_moe_dsa", NULL},
+    .gguf = (const char *const[]){"glm-dsa", NULL},
     .names = DEEPSEEK_NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 64,

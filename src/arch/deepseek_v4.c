@@ -17,6 +17,9 @@ static Val turn(const V4Net *g, Val x, RopeSpec spec, uint32_t n_heads, uint32_t
                      true);
 }
 
+/* The suffix of parameters that are no module's; GGUF files have none such. */
+static const char *bare(const Decoder *d) { return d->config->gguf ? ".weight" : ""; }
+
 static Val normed(const V4Net *g, Val x, Role role, int i, uint32_t n) {
     return prog_rms_norm(g->d->b, x, arch_take_vector(g->d, role, i, ".weight", n), 0, g->d->eps,
                          0);
@@ -35,7 +38,7 @@ static CompressBlock compress_take(const V4Net *g, const Role roles[4], int i, u
                             {.role = roles[1], .n = n, .k = g->d->hidden}};
     const TakePart bias = {.role = roles[2], .n = 1, .k = n * p.rate, .cols = n};
     p.in = arch_take(g->d, WEIGHT_MATRIX, i, ".weight", in, 2);
-    p.bias = arch_take(g->d, WEIGHT_VECTOR, i, "", &bias, 1);
+    p.bias = arch_take(g->d, WEIGHT_VECTOR, i, bare(g->d), &bias, 1);
     p.norm = arch_take_vector(g->d, roles[3], i, ".weight", cols);
     return p;
 }
@@ -75,7 +78,7 @@ static Val attend(const V4Net *g, Val h, Val q, Val q_in, int i) {
     kv = normed(g, kv, ROLE_MLA_KV_NORM, i, l->head_dim);
     kv = turn(g, kv, g->rope[kind != V4_WINDOW], 1, l->head_dim);
     prog_kv_write(d->b, prog_probe(d->b, kv, "layers.%d.attn.kv", i), near);
-    WeightId sinks = arch_take_vector(d, ROLE_SINKS, i, "", l->n_heads);
+    WeightId sinks = arch_take_vector(d, ROLE_SINKS, i, bare(d), l->n_heads);
     const OpAttn p = {.n_heads = l->n_heads,
                       .n_kv_heads = 1,
                       .head_dim = l->head_dim,
@@ -116,13 +119,15 @@ static Val experts(const V4Net *g, Val h, int i) {
     LayerSpec l = d->layer;
     l.moe = g->moe;
     l.moe.select_bias = !g->layers[i].by_token;
+    l.moe.limit = g->layers[i].limit;
     l.moe.stacked = weights_has(d->weights, ROLE_EXPERT_GATE_UP, i, "");
     MoeBlock p = mixer_moe_take(d, &l, i);
-    p.shared_ffn.limit = p.limit;
+    p.shared_ffn.limit = g->layers[i].shared_limit;
+    if (g->layers[i].by_token) weights_ignore(d->weights, ROLE_SELECT_BIAS, i);
     p.by_token = g->layers[i].by_token;
     const TakePart table = {
         .role = ROLE_ROUTE_TABLE, .n = d->vocab, .k = g->moe.k, .integers = true};
-    if (p.by_token) p.by_token_table = arch_take(d, WEIGHT_TABLE, i, "", &table, 1);
+    if (p.by_token) p.by_token_table = arch_take(d, WEIGHT_TABLE, i, bare(d), &table, 1);
     return block_moe(d->b, &p, h, i);
 }
 
@@ -136,15 +141,18 @@ static HyperBlock hyper_take(const V4Net *g, Role role, int i) {
     const TakePart fn = {.role = role, .n = rows, .k = n * d->hidden},
                    base = {.role = role, .n = 1, .k = rows},
                    scale = {.role = role, .n = 1, .k = rows, .rows = map, .n_stored = last ? 1 : 3};
-    bool dotted = weights_has(d->weights, role, i, ".fn");
-    return (HyperBlock){
-        .n = n,
-        .times = g->stream_times,
-        .eps = g->stream_eps,
-        .norm_eps = d->eps,
-        .fn = arch_take(d, WEIGHT_MATRIX, i, dotted ? ".fn" : "_fn", &fn, 1),
-        .scale = arch_take(d, WEIGHT_VECTOR, i, dotted ? ".scale" : "_scale", &scale, 1),
-        .base = arch_take(d, WEIGHT_VECTOR, i, dotted ? ".base" : "_base", &base, 1)};
+    static const char *const SUFFIXES[3][3] = {{"_fn", "_scale", "_base"},
+                                               {".fn", ".scale", ".base"},
+                                               {"_fn.weight", "_scale.weight", "_base.weight"}};
+    const char *const *suffix =
+        SUFFIXES[d->config->gguf ? 2 : weights_has(d->weights, role, i, ".fn")];
+    return (HyperBlock){.n = n,
+                        .times = g->stream_times,
+                        .eps = g->stream_eps,
+                        .norm_eps = d->eps,
+                        .fn = arch_take(d, WEIGHT_MATRIX, i, suffix[0], &fn, 1),
+                        .scale = arch_take(d, WEIGHT_VECTOR, i, suffix[1], &scale, 1),
+                        .base = arch_take(d, WEIGHT_VECTOR, i, suffix[2], &base, 1)};
 }
 
 typedef Val Inner(const V4Net *g, Val h, int i);
@@ -178,74 +186,78 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
 
 /* As releases name them; as transformers' modules are called; what MLX has otherwise. */
 static const RoleDelta NAMES[] = {
-    {ROLE_EMBED, {"embed_tokens", NULL}},
+    {ROLE_EMBED, {"embed_tokens", "token_embd"}},
     {ROLE_EMBED, {"embed", NULL}},
-    {ROLE_HEAD, {"/head", NULL}},
+    {ROLE_HEAD, {"/head", "output"}},
     {ROLE_HEAD, {"/lm_head", NULL}},
-    {ROLE_ATTN_NORM, {"layers.%d.attn_norm", NULL}},
+    {ROLE_ATTN_NORM, {"layers.%d.attn_norm", "blk.%d.attn_norm"}},
     {ROLE_ATTN_NORM, {"layers.%d.input_layernorm", NULL}},
-    {ROLE_FFN_NORM, {"layers.%d.ffn_norm", NULL}},
+    {ROLE_FFN_NORM, {"layers.%d.ffn_norm", "blk.%d.ffn_norm"}},
     {ROLE_FFN_NORM, {"layers.%d.post_attention_layernorm", NULL}},
-    {ROLE_MLA_Q_DOWN, {"layers.%d.attn.wq_a", NULL}},
+    {ROLE_MLA_Q_DOWN, {"layers.%d.attn.wq_a", "blk.%d.attn_q_a"}},
     {ROLE_MLA_Q_DOWN, {"layers.%d.self_attn.q_a_proj", NULL}},
-    {ROLE_MLA_Q_NORM, {"layers.%d.attn.q_norm", NULL}},
+    {ROLE_MLA_Q_NORM, {"layers.%d.attn.q_norm", "blk.%d.attn_q_a_norm"}},
     {ROLE_MLA_Q_NORM, {"layers.%d.self_attn.q_a_norm", NULL}},
-    {ROLE_MLA_Q_UP, {"layers.%d.attn.wq_b", NULL}},
+    {ROLE_MLA_Q_UP, {"layers.%d.attn.wq_b", "blk.%d.attn_q_b"}},
     {ROLE_MLA_Q_UP, {"layers.%d.self_attn.q_b_proj", NULL}},
-    {ROLE_MLA_KV_DOWN, {"layers.%d.attn.wkv", NULL}},
+    {ROLE_MLA_KV_DOWN, {"layers.%d.attn.wkv", "blk.%d.attn_kv"}},
     {ROLE_MLA_KV_DOWN, {"layers.%d.self_attn.kv_proj", NULL}},
-    {ROLE_MLA_KV_NORM, {"layers.%d.attn.kv_norm", NULL}},
+    {ROLE_MLA_KV_NORM, {"layers.%d.attn.kv_norm", "blk.%d.attn_kv_a_norm"}},
     {ROLE_MLA_KV_NORM, {"layers.%d.attn.norm", NULL}}, /* saved by transformers */
     {ROLE_MLA_KV_NORM, {"layers.%d.self_attn.kv_norm", NULL}},
-    {ROLE_SINKS, {"layers.%d.attn.attn_sink", NULL}},
+    {ROLE_SINKS, {"layers.%d.attn.attn_sink", "blk.%d.attn_sinks"}},
     {ROLE_SINKS, {"layers.%d.self_attn.sinks", NULL}},
-    {ROLE_O_DOWN, {"layers.%d.attn.wo_a", NULL}},
+    {ROLE_O_DOWN, {"layers.%d.attn.wo_a", "blk.%d.attn_output_a"}},
     {ROLE_O_DOWN, {"layers.%d.self_attn.o_a_proj", NULL}},
-    {ROLE_O, {"layers.%d.attn.wo_b", NULL}},
+    {ROLE_O, {"layers.%d.attn.wo_b", "blk.%d.attn_output_b"}},
     {ROLE_O, {"layers.%d.self_attn.o_b_proj", NULL}},
-    {ROLE_COMPRESS_KV, {"layers.%d.attn.compressor.wkv", NULL}},
+    {ROLE_COMPRESS_KV, {"layers.%d.attn.compressor.wkv", "blk.%d.attn_compressor_kv"}},
     {ROLE_COMPRESS_KV, {"layers.%d.self_attn.compressor.kv_proj", NULL}},
-    {ROLE_COMPRESS_GATE, {"layers.%d.attn.compressor.wgate", NULL}},
+    {ROLE_COMPRESS_GATE, {"layers.%d.attn.compressor.wgate", "blk.%d.attn_compressor_gate"}},
     {ROLE_COMPRESS_GATE, {"layers.%d.self_attn.compressor.gate_proj", NULL}},
-    {ROLE_COMPRESS_BIAS, {"layers.%d.attn.compressor.ape", NULL}},
+    {ROLE_COMPRESS_BIAS, {"layers.%d.attn.compressor.ape", "blk.%d.attn_compressor_ape"}},
     {ROLE_COMPRESS_BIAS, {"layers.%d.self_attn.compressor.position_bias", NULL}},
-    {ROLE_COMPRESS_NORM, {"layers.%d.attn.compressor.norm", NULL}},
+    {ROLE_COMPRESS_NORM, {"layers.%d.attn.compressor.norm", "blk.%d.attn_compressor_norm"}},
     {ROLE_COMPRESS_NORM, {"layers.%d.self_attn.compressor.kv_norm", NULL}},
-    {ROLE_INDEX_Q, {"layers.%d.attn.indexer.wq_b", NULL}},
+    {ROLE_INDEX_Q, {"layers.%d.attn.indexer.wq_b", "blk.%d.indexer.attn_q_b"}},
     {ROLE_INDEX_Q, {"layers.%d.self_attn.compressor.indexer.q_b_proj", NULL}},
-    {ROLE_INDEX_WEIGHTS, {"layers.%d.attn.indexer.weights_proj", NULL}},
+    {ROLE_INDEX_WEIGHTS, {"layers.%d.attn.indexer.weights_proj", "blk.%d.indexer.proj"}},
     {ROLE_INDEX_WEIGHTS, {"layers.%d.self_attn.compressor.indexer.scorer.weights_proj", NULL}},
-    {ROLE_INDEX_COMPRESS_KV, {"layers.%d.attn.indexer.compressor.wkv", NULL}},
+    {ROLE_INDEX_COMPRESS_KV,
+     {"layers.%d.attn.indexer.compressor.wkv", "blk.%d.indexer_compressor_kv"}},
     {ROLE_INDEX_COMPRESS_KV, {"layers.%d.self_attn.compressor.indexer.kv_proj", NULL}},
-    {ROLE_INDEX_COMPRESS_GATE, {"layers.%d.attn.indexer.compressor.wgate", NULL}},
+    {ROLE_INDEX_COMPRESS_GATE,
+     {"layers.%d.attn.indexer.compressor.wgate", "blk.%d.indexer_compressor_gate"}},
     {ROLE_INDEX_COMPRESS_GATE, {"layers.%d.self_attn.compressor.indexer.gate_proj", NULL}},
-    {ROLE_INDEX_COMPRESS_BIAS, {"layers.%d.attn.indexer.compressor.ape", NULL}},
+    {ROLE_INDEX_COMPRESS_BIAS,
+     {"layers.%d.attn.indexer.compressor.ape", "blk.%d.indexer_compressor_ape"}},
     {ROLE_INDEX_COMPRESS_BIAS, {"layers.%d.self_attn.compressor.indexer.position_bias", NULL}},
-    {ROLE_INDEX_COMPRESS_NORM, {"layers.%d.attn.indexer.compressor.norm", NULL}},
+    {ROLE_INDEX_COMPRESS_NORM,
+     {"layers.%d.attn.indexer.compressor.norm", "blk.%d.indexer_compressor_norm"}},
     {ROLE_INDEX_COMPRESS_NORM, {"layers.%d.self_attn.compressor.indexer.kv_norm", NULL}},
-    {ROLE_HYPER_ATTN, {"layers.%d.hc_attn", NULL}},
+    {ROLE_HYPER_ATTN, {"layers.%d.hc_attn", "blk.%d.hc_attn"}},
     {ROLE_HYPER_ATTN, {"layers.%d.attn_hc", NULL}},
-    {ROLE_HYPER_FFN, {"layers.%d.hc_ffn", NULL}},
+    {ROLE_HYPER_FFN, {"layers.%d.hc_ffn", "blk.%d.hc_ffn"}},
     {ROLE_HYPER_FFN, {"layers.%d.ffn_hc", NULL}},
-    {ROLE_HYPER_HEAD, {"hc_head.hc", NULL}},
+    {ROLE_HYPER_HEAD, {"hc_head.hc", "output_hc"}},
     {ROLE_HYPER_HEAD, {"hc_head", NULL}},
-    {ROLE_ROUTER, {"layers.%d.ffn.gate", NULL}},
+    {ROLE_ROUTER, {"layers.%d.ffn.gate", "blk.%d.ffn_gate_inp"}},
     {ROLE_ROUTER, {"layers.%d.mlp.gate", NULL}},
-    {ROLE_SELECT_BIAS, {"layers.%d.ffn.gate.bias", NULL}},
+    {ROLE_SELECT_BIAS, {"layers.%d.ffn.gate.bias", "blk.%d.exp_probs_b"}},
     {ROLE_SELECT_BIAS, {"layers.%d.ffn.gate.e_score_correction_bias", NULL}},
     {ROLE_SELECT_BIAS, {"layers.%d.mlp.gate.e_score_correction_bias", NULL}},
-    {ROLE_ROUTE_TABLE, {"layers.%d.ffn.gate.tid2eid", NULL}},
+    {ROLE_ROUTE_TABLE, {"layers.%d.ffn.gate.tid2eid", "blk.%d.ffn_gate_tid2eid"}},
     {ROLE_ROUTE_TABLE, {"layers.%d.mlp.gate.tid2eid", NULL}},
-    {ROLE_EXPERT_GATE, {"layers.%d.ffn.experts.%e.w1", NULL}},
-    {ROLE_EXPERT_UP, {"layers.%d.ffn.experts.%e.w3", NULL}},
-    {ROLE_EXPERT_DOWN, {"layers.%d.ffn.experts.%e.w2", NULL}},
-    {ROLE_SHARED_GATE, {"layers.%d.ffn.shared_experts.w1", NULL}},
+    {ROLE_EXPERT_GATE, {"layers.%d.ffn.experts.%e.w1", "blk.%d.ffn_gate_exps"}},
+    {ROLE_EXPERT_UP, {"layers.%d.ffn.experts.%e.w3", "blk.%d.ffn_up_exps"}},
+    {ROLE_EXPERT_DOWN, {"layers.%d.ffn.experts.%e.w2", "blk.%d.ffn_down_exps"}},
+    {ROLE_SHARED_GATE, {"layers.%d.ffn.shared_experts.w1", "blk.%d.ffn_gate_shexp"}},
     {ROLE_SHARED_GATE, {"layers.%d.ffn.shared_experts.gate_proj", NULL}},
     {ROLE_SHARED_GATE, {"layers.%d.mlp.shared_experts.gate_proj", NULL}},
-    {ROLE_SHARED_UP, {"layers.%d.ffn.shared_experts.w3", NULL}},
+    {ROLE_SHARED_UP, {"layers.%d.ffn.shared_experts.w3", "blk.%d.ffn_up_shexp"}},
     {ROLE_SHARED_UP, {"layers.%d.ffn.shared_experts.up_proj", NULL}},
     {ROLE_SHARED_UP, {"layers.%d.mlp.shared_experts.up_proj", NULL}},
-    {ROLE_SHARED_DOWN, {"layers.%d.ffn.shared_experts.w2", NULL}},
+    {ROLE_SHARED_DOWN, {"layers.%d.ffn.shared_experts.w2", "blk.%d.ffn_down_shexp"}},
     {ROLE_SHARED_DOWN, {"layers.%d.ffn.shared_experts.down_proj", NULL}},
     {ROLE_SHARED_DOWN, {"layers.%d.mlp.shared_experts.down_proj", NULL}},
     {ROLE_COUNT, {NULL, NULL}},
@@ -255,8 +267,9 @@ const Arch ARCH_DEEPSEEK_V4 = {
     .name = "deepseek_v4",
     .kind = "text",
     .model_types = (const char *const[]){"deepseek_v4", NULL},
+    .gguf = (const char *const[]){"deepseek4", NULL},
     .names = NAMES,
-    .ignored = (const char *const[]){"mtp.*", NULL},
+    .ignored = (const char *const[]){"mtp.*", "blk.*.exp_probs_b_vl.bias", NULL},
     .sizes = {4096, 0, 43, 64, 1, 1048576},
     .head_dim = 512,
     .no_dense = true,

@@ -10,7 +10,8 @@ typedef enum V4Kind { V4_WINDOW, V4_SPARSE, V4_HEAVY, V4_KIND_COUNT } V4Kind;
 
 typedef struct V4Layer {
     V4Kind kind;
-    bool by_token; /* the token chooses the experts */
+    bool by_token;             /* the token chooses the experts */
+    float limit, shared_limit; /* of the experts' gates (MoeSpec), and of the shared one's */
 } V4Layer;
 
 typedef struct V4Net {

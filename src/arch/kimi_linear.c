@@ -15,15 +15,24 @@ static bool linear_section(const Config *c, Config *out, bool *has, Err *err) {
     return nested.kind == 0;
 }
 
-static bool read_delta(const Decoder *d, DeltaSpec *s, Err *err) {
+static bool delta_sizes(const Decoder *d, DeltaSpec *s, Err *err) {
     Config c;
     bool has;
+    if (d->config->gguf) { /* as many heads as attention */
+        s->n_heads = d->layer.n_heads;
+        return config_u32(d->config, "kda_head_dim", CONFIG_REQUIRED, 1, 1024, &s->k_dim, err) &&
+               config_u32(d->config, "short_conv_kernel_size", CONFIG_REQUIRED, 2, 64, &s->kernel,
+                          err);
+    }
     if (!linear_section(d->config, &c, &has, err)) return false;
-    if (!config_u32(&c, has ? "num_heads" : "linear_num_heads", 32, 1, 1024, &s->n_heads, err) ||
-        !config_u32(&c, has ? "head_dim" : "linear_head_dim", 128, 1, 1024, &s->k_dim, err) ||
-        !config_u32(&c, has ? "short_conv_kernel_size" : "linear_conv_kernel_dim", 4, 2, 64,
-                    &s->kernel, err))
-        return false;
+    return config_u32(&c, has ? "num_heads" : "linear_num_heads", 32, 1, 1024, &s->n_heads, err) &&
+           config_u32(&c, has ? "head_dim" : "linear_head_dim", 128, 1, 1024, &s->k_dim, err) &&
+           config_u32(&c, has ? "short_conv_kernel_size" : "linear_conv_kernel_dim", 4, 2, 64,
+                      &s->kernel, err);
+}
+
+static bool read_delta(const Decoder *d, DeltaSpec *s, Err *err) {
+    if (!delta_sizes(d, s, err)) return false;
     s->n_k_heads = s->n_heads;
     s->v_dim = s->rank = s->k_dim;
     s->form = DELTA_LOW_RANK;
@@ -39,10 +48,13 @@ static bool read_mla(Decoder *d, Err *err) {
     bool nope;
     if (!config_bool(c, "mla_use_nope", true, &nope, err)) return false;
     if (!nope) return err_set(err, ERR_UNSUPPORTED, "mla_use_nope is false; only true is accepted");
-    if (!config_u32(c, "qk_nope_head_dim", 128, 1, 1024, &s->nope_dim, err) ||
-        !config_u32(c, "qk_rope_head_dim", 64, 0, 1024, &s->rope_dim, err) ||
-        !config_u32(c, "v_head_dim", 128, 1, 1024, &s->v_dim, err) ||
-        !config_u32(c, "kv_lora_rank", 512, 1, 4096, &s->rank, err) ||
+    bool gguf = c->gguf != NULL; /* it says every size */
+    if (!config_u32(c, "qk_nope_head_dim", gguf ? CONFIG_REQUIRED : 128, 1, 1024, &s->nope_dim,
+                    err) ||
+        !config_u32(c, "qk_rope_head_dim", gguf ? CONFIG_REQUIRED : 64, 0, 1024, &s->rope_dim,
+                    err) ||
+        !config_u32(c, "v_head_dim", gguf ? CONFIG_REQUIRED : 128, 1, 1024, &s->v_dim, err) ||
+        !config_u32(c, "kv_lora_rank", gguf ? CONFIG_REQUIRED : 512, 1, 4096, &s->rank, err) ||
         !config_u32(c, "q_lora_rank", 0, 0, 1 << 16, &s->q_rank, err))
         return false;
     s->norm_eps = 1e-6f; /* whatever rms_norm_eps says */
@@ -93,16 +105,18 @@ static bool read_moe(const Decoder *d, MoeSpec *m, Err *err) {
     double scale;
     uint32_t n_shared;
     *m = (MoeSpec){.select_bias = true, .group_top = 2};
-    if (!config_u32(c, "num_experts|num_local_experts", 256, 1, ROUTE_MAX_EXPERTS, &m->n_experts,
-                    err) ||
-        !config_u32(c, "num_experts_per_token|num_experts_per_tok", 8, 1, ROUTE_MAX_K, &m->k,
-                    err) ||
-        !config_u32(c, "moe_intermediate_size", 1024, 1, 1 << 20, &m->width, err) ||
+    bool gguf = c->gguf != NULL;
+    if (!config_u32(c, "num_experts|num_local_experts", gguf ? CONFIG_REQUIRED : 256, 1,
+                    ROUTE_MAX_EXPERTS, &m->n_experts, err) ||
+        !config_u32(c, "num_experts_per_token|num_experts_per_tok", gguf ? CONFIG_REQUIRED : 8, 1,
+                    ROUTE_MAX_K, &m->k, err) ||
+        !config_u32(c, "moe_intermediate_size", gguf ? CONFIG_REQUIRED : 1024, 1, 1 << 20,
+                    &m->width, err) ||
         !config_u32(c, "num_expert_group|n_group", 1, 1, 1024, &m->n_groups, err) ||
         !config_u32(c, "topk_group", 1, 1, m->n_groups, &m->k_groups, err) ||
-        !config_u32(c, "num_shared_experts|n_shared_experts", 1, 0, 64, &n_shared, err))
+        !config_u32(c, "num_shared_experts|n_shared_experts", !gguf, 0, 64, &n_shared, err))
         return false;
-    if (!config_float(c, "routed_scaling_factor", 2.446, 0, 1e6, &scale, err) ||
+    if (!config_float(c, "routed_scaling_factor", gguf ? 1 : 2.446, 0, 1e6, &scale, err) ||
         !config_bool(c, "moe_renormalize|norm_topk_prob", true, &m->normalize, err) ||
         !config_str(c, "moe_router_activation_func", "sigmoid", &fn, err))
         return false;
@@ -119,10 +133,11 @@ static bool read_moe(const Decoder *d, MoeSpec *m, Err *err) {
 
 static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     int64_t first, step;
-    bool full;
-    if (!is_full(d, i, &full, err)) return false;
+    bool full = l->n_kv_heads > 0,
+         gguf = d->config->gguf != NULL; /* it has no key heads elsewhere */
+    if (!gguf && !is_full(d, i, &full, err)) return false;
     l->mixer = full ? MIXER_MLA : MIXER_DELTA;
-    if (!config_int(d->config, "first_k_dense_replace", 1, 0, INT32_MAX, &first, err) ||
+    if (!config_int(d->config, "first_k_dense_replace", !gguf, 0, INT32_MAX, &first, err) ||
         !config_int(d->config, "moe_layer_freq", 1, 1, INT32_MAX, &step, err))
         return false;
     bool sparse = i >= first && i % step == 0;
@@ -133,45 +148,48 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
 /* Names of releases, then MLX's where they differ. */
 static const RoleDelta NAMES[] = {
     /* transformers 5 saves dense layers under the experts' name */
-    {ROLE_GATE, {"layers.%d.mlp.gate_proj", NULL}},
+    {ROLE_GATE, {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate"}},
     {ROLE_GATE, {"layers.%d.block_sparse_moe.gate_proj", NULL}},
-    {ROLE_UP, {"layers.%d.mlp.up_proj", NULL}},
+    {ROLE_UP, {"layers.%d.mlp.up_proj", "blk.%d.ffn_up"}},
     {ROLE_UP, {"layers.%d.block_sparse_moe.up_proj", NULL}},
-    {ROLE_DOWN, {"layers.%d.mlp.down_proj", NULL}},
+    {ROLE_DOWN, {"layers.%d.mlp.down_proj", "blk.%d.ffn_down"}},
     {ROLE_DOWN, {"layers.%d.block_sparse_moe.down_proj", NULL}},
-    {ROLE_DELTA_Q, {"layers.%d.self_attn.q_proj", NULL}},
-    {ROLE_DELTA_K, {"layers.%d.self_attn.k_proj", NULL}},
-    {ROLE_DELTA_V, {"layers.%d.self_attn.v_proj", NULL}},
-    {ROLE_DELTA_CONV_Q, {"layers.%d.self_attn.q_conv1d", NULL}},
+    {ROLE_DELTA_Q, {"layers.%d.self_attn.q_proj", "blk.%d.attn_q"}},
+    {ROLE_DELTA_K, {"layers.%d.self_attn.k_proj", "blk.%d.attn_k"}},
+    {ROLE_DELTA_V, {"layers.%d.self_attn.v_proj", "blk.%d.attn_v"}},
+    {ROLE_DELTA_CONV_Q, {"layers.%d.self_attn.q_conv1d", "blk.%d.ssm_conv1d_q"}},
     {ROLE_DELTA_CONV_Q, {"layers.%d.self_attn.q_conv.conv", NULL}},
-    {ROLE_DELTA_CONV_K, {"layers.%d.self_attn.k_conv1d", NULL}},
+    {ROLE_DELTA_CONV_K, {"layers.%d.self_attn.k_conv1d", "blk.%d.ssm_conv1d_k"}},
     {ROLE_DELTA_CONV_K, {"layers.%d.self_attn.k_conv.conv", NULL}},
-    {ROLE_DELTA_CONV_V, {"layers.%d.self_attn.v_conv1d", NULL}},
+    {ROLE_DELTA_CONV_V, {"layers.%d.self_attn.v_conv1d", "blk.%d.ssm_conv1d_v"}},
     {ROLE_DELTA_CONV_V, {"layers.%d.self_attn.v_conv.conv", NULL}},
-    {ROLE_DELTA_A_DOWN, {"layers.%d.self_attn.f_a_proj", NULL}},
-    {ROLE_DELTA_A_UP, {"layers.%d.self_attn.f_b_proj", NULL}},
-    {ROLE_DELTA_Z_DOWN, {"layers.%d.self_attn.g_a_proj", NULL}},
-    {ROLE_DELTA_Z_UP, {"layers.%d.self_attn.g_b_proj", NULL}},
-    {ROLE_DELTA_B, {"layers.%d.self_attn.b_proj", NULL}},
-    {ROLE_DELTA_DECAY, {"layers.%d.self_attn.A_log", NULL}},
-    {ROLE_DELTA_DT, {"layers.%d.self_attn.dt_bias", NULL}},
-    {ROLE_DELTA_NORM, {"layers.%d.self_attn.o_norm", NULL}},
-    {ROLE_DELTA_OUT, {"layers.%d.self_attn.o_proj", NULL}},
-    {ROLE_ROUTER, {"layers.%d.block_sparse_moe.gate", NULL}},
+    {ROLE_DELTA_A_DOWN, {"layers.%d.self_attn.f_a_proj", "blk.%d.ssm_f_a"}},
+    {ROLE_DELTA_A_UP, {"layers.%d.self_attn.f_b_proj", "blk.%d.ssm_f_b"}},
+    {ROLE_DELTA_Z_DOWN, {"layers.%d.self_attn.g_a_proj", "blk.%d.ssm_g_a"}},
+    {ROLE_DELTA_Z_UP, {"layers.%d.self_attn.g_b_proj", "blk.%d.ssm_g_b"}},
+    {ROLE_DELTA_B, {"layers.%d.self_attn.b_proj", "blk.%d.ssm_beta"}},
+    {ROLE_DELTA_DECAY, {"layers.%d.self_attn.A_log", "blk.%d.ssm_a"}},
+    {ROLE_DELTA_DT, {"layers.%d.self_attn.dt_bias", "blk.%d.ssm_dt"}},
+    {ROLE_DELTA_NORM, {"layers.%d.self_attn.o_norm", "blk.%d.ssm_norm"}},
+    {ROLE_DELTA_OUT, {"layers.%d.self_attn.o_proj", "blk.%d.attn_output"}},
+    {ROLE_ROUTER, {"layers.%d.block_sparse_moe.gate", "blk.%d.ffn_gate_inp"}},
     {ROLE_ROUTER, {"layers.%d.mlp.gate", NULL}},
-    {ROLE_SELECT_BIAS, {"layers.%d.block_sparse_moe.gate.e_score_correction_bias", NULL}},
+    {ROLE_SELECT_BIAS,
+     {"layers.%d.block_sparse_moe.gate.e_score_correction_bias", "blk.%d.exp_probs_b"}},
     {ROLE_SELECT_BIAS, {"layers.%d.mlp.e_score_correction_bias", NULL}},
-    {ROLE_EXPERT_GATE, {"layers.%d.block_sparse_moe.experts.%e.w1", NULL}},
+    {ROLE_EXPERT_GATE, {"layers.%d.block_sparse_moe.experts.%e.w1", "blk.%d.ffn_gate_exps"}},
     {ROLE_EXPERT_GATE, {"layers.%d.mlp.experts.%e.gate_proj", NULL}},
-    {ROLE_EXPERT_UP, {"layers.%d.block_sparse_moe.experts.%e.w3", NULL}},
+    {ROLE_EXPERT_UP, {"layers.%d.block_sparse_moe.experts.%e.w3", "blk.%d.ffn_up_exps"}},
     {ROLE_EXPERT_UP, {"layers.%d.mlp.experts.%e.up_proj", NULL}},
-    {ROLE_EXPERT_DOWN, {"layers.%d.block_sparse_moe.experts.%e.w2", NULL}},
+    {ROLE_EXPERT_DOWN, {"layers.%d.block_sparse_moe.experts.%e.w2", "blk.%d.ffn_down_exps"}},
     {ROLE_EXPERT_DOWN, {"layers.%d.mlp.experts.%e.down_proj", NULL}},
-    {ROLE_SHARED_GATE, {"layers.%d.block_sparse_moe.shared_experts.gate_proj", NULL}},
+    {ROLE_SHARED_GATE,
+     {"layers.%d.block_sparse_moe.shared_experts.gate_proj", "blk.%d.ffn_gate_shexp"}},
     {ROLE_SHARED_GATE, {"layers.%d.mlp.shared_experts.gate_proj", NULL}},
-    {ROLE_SHARED_UP, {"layers.%d.block_sparse_moe.shared_experts.up_proj", NULL}},
+    {ROLE_SHARED_UP, {"layers.%d.block_sparse_moe.shared_experts.up_proj", "blk.%d.ffn_up_shexp"}},
     {ROLE_SHARED_UP, {"layers.%d.mlp.shared_experts.up_proj", NULL}},
-    {ROLE_SHARED_DOWN, {"layers.%d.block_sparse_moe.shared_experts.down_proj", NULL}},
+    {ROLE_SHARED_DOWN,
+     {"layers.%d.block_sparse_moe.shared_experts.down_proj", "blk.%d.ffn_down_shexp"}},
     {ROLE_SHARED_DOWN, {"layers.%d.mlp.shared_experts.down_proj", NULL}},
     {ROLE_COUNT, {NULL, NULL}},
 };
@@ -180,6 +198,7 @@ const Arch ARCH_KIMI_LINEAR = {
     .name = "kimi_linear",
     .kind = "text",
     .model_types = (const char *const[]){"kimi_linear", NULL},
+    .gguf = (const char *const[]){"kimi-linear", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", "model.mtp*", NULL},
     .adjust = adjust,

@@ -45,7 +45,11 @@ static void take_low_rank(Decoder *d, const DeltaSpec *s, int i, DeltaBlock *p) 
     const TakePart in[3] = {{.role = ROLE_DELTA_Q, .n = nk, .k = d->hidden},
                             {.role = ROLE_DELTA_K, .n = nk, .k = d->hidden},
                             {.role = ROLE_DELTA_V, .n = nv, .k = d->hidden}};
-    p->in = arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 3);
+    /* some GGUF files have the three in one */
+    bool one = d->config->gguf && !weights_has(d->weights, ROLE_DELTA_Q, i, ".weight") &&
+               weights_has(d->weights, ROLE_DELTA_QKV, i, ".weight");
+    p->in = one ? arch_take_matrix(d, ROLE_DELTA_QKV, i, 2 * nk + nv, d->hidden)
+                : arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 3);
     p->ba = arch_take_matrix(d, ROLE_DELTA_B, i, s->n_heads, d->hidden);
     p->a_down = arch_take_matrix(d, ROLE_DELTA_A_DOWN, i, s->rank, d->hidden);
     p->a_up = arch_take_matrix(d, ROLE_DELTA_A_UP, i, na, s->rank);

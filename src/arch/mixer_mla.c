@@ -17,13 +17,18 @@ static const uint32_t *query_rows(Decoder *d, const LayerSpec *l) {
     return rows;
 }
 
-/* The matrices of each head, apart as MLX and GGUF files have them, or halves of one. */
+/* The matrices of each head, apart as MLX and GGUF files have them, or halves of one, as releases and
+ * older GGUF files have it; some have both. */
 static void take_ups(Decoder *d, const LayerSpec *l, int i, MlaBlock *p) {
     const MlaSpec *s = &l->mla;
     TakeExperts k = {
         .role = ROLE_MLA_K_UP, .n_experts = l->n_heads, .n = s->rank, .k = s->nope_dim};
     TakeExperts v = {.role = ROLE_MLA_V_UP, .n_experts = l->n_heads, .n = s->v_dim, .k = s->rank};
-    if (!weights_has(d->weights, ROLE_MLA_K_UP, i, ".weight")) {
+    bool whole = weights_has(d->weights, ROLE_MLA_KV_UP, i, ".weight"),
+         has_k = weights_has(d->weights, ROLE_MLA_K_UP, i, ".weight"),
+         has_v = weights_has(d->weights, ROLE_MLA_V_UP, i, ".weight");
+    if (has_k && has_v) weights_ignore(d->weights, ROLE_MLA_KV_UP, i);
+    if (!has_k || (!has_v && whole)) {
         k.role = v.role = ROLE_MLA_KV_UP;
         k.stored = v.stored = s->nope_dim + s->v_dim;
         v.first = s->nope_dim;

@@ -90,11 +90,12 @@ static size_t next_layers(const Config *c, Arena *a, const char **list) {
     int64_t layers, n;
     size_t put = 0;
     char text[48];
-    if (!c->json || !config_int(c, "num_hidden_layers", 0, 0, 1 << 16, &layers, NULL) ||
+    if (!config_int(c, "num_hidden_layers", 0, 0, 1 << 16, &layers, NULL) ||
         !config_int(c, "num_nextn_predict_layers", 0, 0, MAX_NEXT, &n, NULL))
         return 0;
     for (int64_t i = 0; i < n && layers; i++) {
-        int size = snprintf(text, sizeof text, "*layers.%d.*", (int)(layers + i));
+        int size = snprintf(text, sizeof text, "%s.%d.*", c->gguf ? "blk" : "*layers",
+                            (int)(layers + i));
         const char *copy = arena_dupz(a, (Str){text, (size_t)size});
         if (copy) list[put++] = copy;
     }

@@ -67,7 +67,8 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
                        (int)p->role);
     if (!ct) return err_set(&t->err, ERR_CORRUPT, "tensor %s is missing", name);
     bool unpermute = p->transform == TRANSFORM_UNPERMUTE && t->ck->kind == CKPT_GGUF;
-    if (kind != WEIGHT_VECTOR && strcmp(suffix, ".weight")) { /* a parameter: a row, or rows */
+    if (kind != WEIGHT_VECTOR && (strcmp(suffix, ".weight") || p->integers)) {
+        /* a parameter: a row, or rows */
         if (p->n == 1 ? !modsource_vector(&t->finder, ct, p->k, 0, false, out, &t->err)
                       : !modsource_stack_rows(&t->finder, str_c(name), p->integers, 1, p->n, p->k,
                                               out, &t->err))

@@ -273,8 +273,8 @@ typedef struct TakeExperts {
     /* above 0: one parameter [experts, stored, k] of floats, of which this is n rows from the first
      * on; otherwise a parameter is [experts, k, n] */
     uint32_t stored;
-    /* with stored: the matrix is the transposed of rows [first, first + k), floats only; of so many
-     * columns (0: n) those from `column` on */
+    /* with stored: the matrix is the transposed of rows [first, first + k), of so many columns (0: n)
+     * those from `column` on; what is quantized becomes floats */
     bool across;
     uint32_t columns, column;
 } TakeExperts;

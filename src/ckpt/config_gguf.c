@@ -52,6 +52,14 @@ static const Entry root_table[] = {
     {"index_n_heads", ".attention.indexer.head_count", PLAIN},
     {"index_head_dim", ".attention.indexer.key_length", PLAIN},
     {"index_topk", ".attention.indexer.top_k", PLAIN},
+    {"compress_ratios", ".attention.compress_ratios", PLAIN},
+    {"compress_rope_theta", ".attention.compress_rope_freq_base", PLAIN},
+    {"o_groups", ".attention.output_group_count", PLAIN},
+    {"o_lora_rank", ".attention.output_lora_rank", PLAIN},
+    {"hc_mult", ".hyper_connection.count", PLAIN},
+    {"hc_sinkhorn_iters", ".hyper_connection.sinkhorn_iterations", PLAIN},
+    {"hc_eps", ".hyper_connection.epsilon", PLAIN},
+    {"num_hash_layers", ".hash_layer_count", PLAIN},
     {"rms_norm_eps|norm_eps|layernorm_epsilon", ".attention.layer_norm_rms_epsilon", PLAIN},
     {"layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps|layernorm_epsilon",
      ".attention.layer_norm_epsilon", PLAIN},
@@ -92,8 +100,8 @@ static const Entry root_table[] = {
      ".expert_shared_count", PLAIN},
     {"first_k_dense_replace|num_dense_layers|moe_layer_start_index|moe_first_k_dense",
      ".leading_dense_block_count", PLAIN},
-    {"n_group", ".expert_group_count", PLAIN},
-    {"topk_group", ".expert_group_used_count", PLAIN},
+    {"n_group", ".expert_group_count", NONZERO},
+    {"topk_group", ".expert_group_used_count", NONZERO},
     {"routed_scaling_factor|router_scaling_factor|moe_routed_scaling_factor",
      ".expert_weights_scale", NONZERO},
     {"norm_topk_prob|route_norm", ".expert_weights_norm", PLAIN},
@@ -209,7 +217,10 @@ static bool put_text(ConfigValue *out, Str s) {
 /* The head size that rope's share is a share of. */
 static bool head_size(const Config *c, double *out) {
     double width, heads;
-    if (arch_number(c, ".attention.key_length", out)) return *out > 0;
+    /* where keys are latents, key_length is theirs */
+    if (arch_number(c, ".attention.key_length_mla", out) ||
+        arch_number(c, ".attention.key_length", out))
+        return *out > 0;
     if (!arch_number(c, ".embedding_length", &width) ||
         !arch_number(c, ".attention.head_count", &heads) || heads <= 0) {
         return false;
