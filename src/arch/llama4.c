@@ -2,10 +2,11 @@
  * none (every fourth layer), with queries that grow warmer with the position there; queries and keys
  * normed per head behind the rope, without weights; experts that get their input scaled by the sigmoid of
  * the router instead of their output, beside a shared one, in some or all layers. */
+#include "arch/decoder_config.h"
 #include "arch/mixer.h"
 #include "arch/take.h"
 
-enum { MAX_WIDTH = 1 << 20, NOPE_EACH = 4 };
+enum { MAX_WIDTH = 1 << 20, NOPE_EACH = 4, NOPE_CHUNK = 8192, UNNORMED_EXPERTS = 128 };
 
 typedef struct Llama4 {
     Decoder *d;
@@ -40,12 +41,43 @@ static bool read_attention(Llama4 *m, Err *err) {
     return true;
 }
 
+/* GGUF files of it say less: the releases' chunks and temperature are a matter of the architecture,
+ * no chunks (a window of 0) mean rope in all layers, and of the releases the one with 128 experts has
+ * no norms. */
+static bool read_gguf(Llama4 *m, Err *err) {
+    Decoder *d = m->d;
+    const Config *c = d->config;
+    int64_t window;
+    if (!config_int(c, ".attention.sliding_window", NOPE_CHUNK, 0, UINT32_MAX, &window, err))
+        return false;
+    m->chunk = window ? NOPE_CHUNK : 0;
+    m->nope_each = window ? NOPE_EACH : 0;
+    m->warmth = (OpPosScale){0.1f, NOPE_CHUNK, 1};
+    m->tuned = true;
+    d->layer.qkv_bias = weights_has(d->weights, ROLE_Q, 0, ".bias");
+    d->layer.o_bias = weights_has(d->weights, ROLE_O, 0, ".bias");
+    if (!config_int(c, "interleave_moe_layer_step", CONFIG_REQUIRED, 0, INT32_MAX, &m->moe_each,
+                    err) ||
+        !decoder_rope_tensors(d, err))
+        return false;
+    m->dense_width = d->layer.ffn_width;
+    if (!m->moe_each) return true;
+    if (!config_u32(c, "num_experts", CONFIG_REQUIRED, 1, ROUTE_MAX_EXPERTS, &m->n_experts, err) ||
+        !config_u32(c, "num_experts_per_tok", CONFIG_REQUIRED, 1,
+                    m->n_experts < ROUTE_MAX_K ? m->n_experts : ROUTE_MAX_K, &m->k, err))
+        return false;
+    m->qk_norm = m->n_experts != UNNORMED_EXPERTS;
+    return config_u32(c, "moe_intermediate_size", CONFIG_REQUIRED, 1, MAX_WIDTH, &m->expert_width,
+                      err);
+}
+
 static bool read(Llama4 *m, Err *err) {
     Decoder *d = m->d;
     const Config *c = d->config;
     int64_t n, k, width;
-    if (!decoder_read(d, err) || !read_attention(m, err) || !decoder_attn_bias(d, err))
-        return false;
+    if (!decoder_read(d, err)) return false;
+    if (c->gguf) return read_gguf(m, err);
+    if (!read_attention(m, err) || !decoder_attn_bias(d, err)) return false;
     m->moe_listed = config_has(c, "moe_layers");
     if (!config_int(c, "num_local_experts", 16, 1, ROUTE_MAX_EXPERTS, &n, err) ||
         !config_int(c, "num_experts_per_tok", 1, 1, n < ROUTE_MAX_K ? n : ROUTE_MAX_K, &k, err) ||
@@ -61,14 +93,15 @@ static bool read(Llama4 *m, Err *err) {
 }
 
 static bool has_experts(const Llama4 *m, int i) {
-    if (!m->moe_listed) return (i + 1) % m->moe_each == 0;
+    if (!m->moe_listed) return m->moe_each && (i + 1) % m->moe_each == 0;
     for (size_t k = 0; k < m->n_moe; k++)
         if (m->moe_layers[k] == i) return true;
     return false;
 }
 
 static bool has_rope(const Llama4 *m, int i) {
-    return m->n_rope ? m->rope_layers[i] != 0 : (i + 1) % m->nope_each != 0;
+    if (!m->n_rope) return !m->nope_each || (i + 1) % m->nope_each != 0;
+    return m->rope_layers[i] != 0;
 }
 
 /* Queries or keys behind the projection. */
@@ -91,10 +124,8 @@ static Val attention(const Llama4 *m, Val x, int i, bool chunked) {
                                {.role = ROLE_V, .n = nk, .k = d->hidden}};
     WeightId w = arch_take(d, WEIGHT_MATRIX, i, ".weight", parts, 3), bias = W_NONE,
              o = arch_take_matrix(d, ROLE_O, i, d->hidden, nq), o_bias = W_NONE;
-    if (l->qkv_bias) {
-        bias = arch_take_biases(d, i, parts, 3);
-        o_bias = arch_take_vector(d, ROLE_O, i, ".bias", d->hidden);
-    }
+    if (l->qkv_bias) bias = arch_take_biases(d, i, parts, 3);
+    if (l->o_bias) o_bias = arch_take_vector(d, ROLE_O, i, ".bias", d->hidden);
     Val h = prog_linear_precise(b, x, w, bias);
     prog_probe(b, h, "layers.%d.attn.qkv", i);
     Val q = rotate(m, prog_view(b, h, 0, nq), l->n_heads, rope);
@@ -125,6 +156,27 @@ static Val dense(const Llama4 *m, Val x, int i, const Role roles[3], uint32_t wi
     return block_ffn(m->d->b, &p, x, i);
 }
 
+/* What goes into the chosen experts' activation: one matrix for both, but for GGUF. */
+static void expert_halves(const Llama4 *m, Val in, Val routes, int i, Val *gate, Val *up) {
+    Decoder *d = m->d;
+    ProgBuilder *b = d->b;
+    uint32_t n = m->n_experts, w = m->expert_width;
+    TakeExperts p = {.role = ROLE_EXPERT_GATE, .n_experts = n, .n = w, .k = d->hidden};
+    if (d->config->gguf) {
+        *gate = prog_experts(b, in, routes, arch_take_experts(d, i, &p, NULL), W_NONE, n, w);
+        p.role = ROLE_EXPERT_UP;
+        *up = prog_experts(b, in, routes, arch_take_experts(d, i, &p, NULL), W_NONE, n, w);
+        return;
+    }
+    p.role = ROLE_EXPERT_GATE_UP, p.n = 2 * w;
+    Val h = prog_experts(b, in, routes, arch_take_experts(d, i, &p, NULL), W_NONE, n, 2 * w);
+    for (uint32_t j = 0; j < m->k; j++) {
+        Val g = prog_view(b, h, 2 * w * j, w), u = prog_view(b, h, 2 * w * j + w, w);
+        *gate = j ? prog_concat(b, *gate, g) : g;
+        *up = j ? prog_concat(b, *up, u) : u;
+    }
+}
+
 static Val experts(const Llama4 *m, Val x, int i) {
     Decoder *d = m->d;
     ProgBuilder *b = d->b;
@@ -137,15 +189,9 @@ static Val experts(const Llama4 *m, Val x, int i) {
         Val scaled = prog_mul(b, x, prog_view(b, routes, m->k + j, 1));
         in = j ? prog_concat(b, in, scaled) : scaled;
     }
-    TakeExperts both = {.role = ROLE_EXPERT_GATE_UP, .n_experts = n, .n = 2 * w, .k = d->hidden},
-                down = {.role = ROLE_EXPERT_DOWNS, .n_experts = n, .n = d->hidden, .k = w};
-    Val h = prog_experts(b, in, routes, arch_take_experts(d, i, &both, NULL), W_NONE, n, 2 * w);
-    for (uint32_t j = 0; j < m->k; j++) {
-        Val g = prog_view(b, h, 2 * w * j, w), u = prog_view(b, h, 2 * w * j + w, w);
-        gate = j ? prog_concat(b, gate, g) : g;
-        up = j ? prog_concat(b, up, u) : u;
-    }
-    h = prog_glu(b, gate, up, d->layer.act);
+    expert_halves(m, in, routes, i, &gate, &up);
+    const TakeExperts down = {.role = ROLE_EXPERT_DOWNS, .n_experts = n, .n = d->hidden, .k = w};
+    Val h = prog_glu(b, gate, up, d->layer.act);
     h = prog_experts(b, h, routes, arch_take_experts(d, i, &down, NULL), W_NONE, n, d->hidden);
     static const Role SHARED[3] = {ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN};
     Val sum = dense(m, x, i, SHARED, w);
@@ -172,9 +218,8 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     m.temperature = prog_pos_scale(d->b, m.warmth);
     for (uint32_t i = 0; i < d->n_layers; i++) {
         bool chunked;
-        if (!decoder_layer_type(d, (int)i, "chunked_attention", has_rope(&m, (int)i), &chunked,
-                                err))
-            return false;
+        const char *kind = d->config->gguf ? "sliding_attention" : "chunked_attention";
+        if (!decoder_layer_type(d, (int)i, kind, has_rope(&m, (int)i), &chunked, err)) return false;
         x = layer(&m, x, (int)i, chunked && m.chunk);
     }
     prog_output(d->b, decoder_head(d, prog_select(d->b, x)), "logits");
@@ -182,15 +227,15 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
 }
 
 static const RoleDelta NAMES[] = {
-    {ROLE_GATE, {"layers.%d.feed_forward.gate_proj", NULL}},
-    {ROLE_UP, {"layers.%d.feed_forward.up_proj", NULL}},
-    {ROLE_DOWN, {"layers.%d.feed_forward.down_proj", NULL}},
-    {ROLE_ROUTER, {"layers.%d.feed_forward.router", NULL}},
+    {ROLE_GATE, {"layers.%d.feed_forward.gate_proj", "blk.%d.ffn_gate"}},
+    {ROLE_UP, {"layers.%d.feed_forward.up_proj", "blk.%d.ffn_up"}},
+    {ROLE_DOWN, {"layers.%d.feed_forward.down_proj", "blk.%d.ffn_down"}},
+    {ROLE_ROUTER, {"layers.%d.feed_forward.router", "blk.%d.ffn_gate_inp"}},
     {ROLE_EXPERT_GATE_UP, {"layers.%d.feed_forward.experts.gate_up_proj", NULL}},
-    {ROLE_EXPERT_DOWNS, {"layers.%d.feed_forward.experts.down_proj", NULL}},
-    {ROLE_SHARED_GATE, {"layers.%d.feed_forward.shared_expert.gate_proj", NULL}},
-    {ROLE_SHARED_UP, {"layers.%d.feed_forward.shared_expert.up_proj", NULL}},
-    {ROLE_SHARED_DOWN, {"layers.%d.feed_forward.shared_expert.down_proj", NULL}},
+    {ROLE_EXPERT_DOWNS, {"layers.%d.feed_forward.experts.down_proj", "blk.%d.ffn_down_exps"}},
+    {ROLE_SHARED_GATE, {"layers.%d.feed_forward.shared_expert.gate_proj", "blk.%d.ffn_gate_shexp"}},
+    {ROLE_SHARED_UP, {"layers.%d.feed_forward.shared_expert.up_proj", "blk.%d.ffn_up_shexp"}},
+    {ROLE_SHARED_DOWN, {"layers.%d.feed_forward.shared_expert.down_proj", "blk.%d.ffn_down_shexp"}},
     {ROLE_COUNT, {NULL, NULL}},
 };
 
@@ -198,6 +243,7 @@ const Arch ARCH_LLAMA4 = {
     .name = "llama4",
     .kind = "text",
     .model_types = (const char *const[]){"llama4_text", NULL},
+    .gguf = (const char *const[]){"llama4", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 128,

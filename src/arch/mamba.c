@@ -2,6 +2,8 @@
  * neither attention nor feed-forward; Falcon Mamba norms time step, B and C, without weights. */
 #include "arch/mamba.h"
 
+static const float FALCON_EPS = 1e-6f; /* of Falcon Mamba's norms in the mixer */
+
 static bool adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     if (!config_has(d->config, "layer_norm_epsilon") && !d->config->gguf) d->eps = 1e-5f;
@@ -12,7 +14,9 @@ static bool adjust(Decoder *d, Err *err) {
     if (!d->config->gguf) return config_bool(d->config, "tie_word_embeddings", true, &d->tied, err);
     bool normed;
     if (!config_bool(d->config, "use_dt_b_c_rms", false, &normed, err)) return false;
-    if (normed) l->mamba.norms = MAMBA_BARE_NORMS;
+    if (!normed) return true;
+    l->mamba.norms = MAMBA_BARE_NORMS;
+    l->mamba.norm_eps = FALCON_EPS; /* no key has it; that of the layers' norms is another */
     return true;
 }
 
@@ -20,7 +24,8 @@ static bool adjust_falcon(Decoder *d, Err *err) {
     double eps;
     if (!adjust(d, err)) return false;
     d->layer.mamba.norms = MAMBA_BARE_NORMS;
-    if (!config_float(d->config, "mixer_rms_eps", 1e-6, 0, 1, &eps, err)) return false;
+    if (!config_float(d->config, "mixer_rms_eps", (double)FALCON_EPS, 0, 1, &eps, err))
+        return false;
     d->layer.mamba.norm_eps = (float)eps;
     return true;
 }
