@@ -254,6 +254,7 @@ typedef struct mlxcel_engine_options {
     const char *cache_type_v;
     bool no_prefix_cache; /* do not reuse the cache of earlier requests */
     bool force;           /* load although the memory plan says it will not fit */
+    bool scores;          /* plan for mlxcel_request_logits: 64 rows of logits instead of one */
 } mlxcel_engine_options;
 
 typedef struct mlxcel_budget { /* bytes; state: of recurrent layers */

@@ -315,9 +315,11 @@ def test_inspect(model, folder):
     check(doc["architecture"] == "llama" and doc["vocab_size"] == 256 and doc["n_tensors"] == len(doc["tensors"]), "inspect --json")
     for key in ("weights_bytes", "kv_bytes_total", "kv_bytes_per_token", "activation_bytes", "total_bytes", "budget_bytes", "fits"):
         check(key in doc["budget"], "budget has " + key)
-    small = run("inspect", "-m", model, "--json", "-c", 1024).json()["budget"]
+    whole = run("inspect", "-m", model, "--json", "-c", 1024).json()
+    small = whole["budget"]
     large = run("inspect", "-m", model, "--json", "-c", 4096, "--parallel", 4).json()["budget"]
     check(large["kv_bytes_total"] > 3 * small["kv_bytes_total"] and large["n_parallel"] == 4, "the budget follows -c")
+    check(small["score_total_bytes"] >= small["total_bytes"] + 60 * 4 * whole["vocab_size"], "score plans for its rows of logits")
     r = run("inspect", "-m", model, "-c", 10**9)
     check(r.rc == 0 and "What would fit instead" in r.out, "what does not fit is no failure, and says what would")
     check("LINEAR" in run("inspect", "-m", model, "--program").out, "--program")

@@ -135,7 +135,8 @@ static void put_model(JsonWriter *w, const mlxcel_model *model) {
     put_u64(w, "threads", (uint64_t)mlxcel_model_threads(model));
 }
 
-static void put_plan(JsonWriter *w, const Budget *b, const EngineOptions *o) {
+/* score_bytes: the total of an engine that scores. */
+static void put_plan(JsonWriter *w, const Budget *b, const EngineOptions *o, uint64_t score_bytes) {
     json_w_object(w);
     put_u64(w, "weights_bytes", b->weight_bytes);
     put_u64(w, "kv_bytes_total", b->kv_bytes);
@@ -148,6 +149,7 @@ static void put_plan(JsonWriter *w, const Budget *b, const EngineOptions *o) {
     put_u64(w, "other_bytes", b->other_bytes);
     put_u64(w, "total_bytes", b->total_bytes);
     put_u64(w, "budget_bytes", b->available_bytes);
+    put_u64(w, "score_total_bytes", score_bytes);
     json_w_key(w, STR("fits"));
     json_w_bool(w, b->total_bytes <= b->available_bytes);
     put_u64(w, "n_ctx", b->n_ctx);
@@ -171,8 +173,13 @@ static uint64_t largest_ctx(const Model *m, EngineOptions o, PlaneType type) {
 }
 
 static void put_budget(JsonWriter *w, const Model *m, const Budget *b, const EngineOptions *o) {
+    EngineOptions scoring = *o;
+    Budget s = *b;
+    Err ignored = {0};
+    scoring.scores = true;
+    if (!engine_budget_for(m, &scoring, &s, &ignored)) s = *b;
     json_w_key(w, STR("budget"));
-    put_plan(w, b, o);
+    put_plan(w, b, o, s.total_bytes);
     json_w_key(w, STR("would_fit"));
     json_w_array(w);
     for (int t = 0; t < PLANE_TYPE_COUNT; t++) {

@@ -109,6 +109,7 @@ bool api_engine_options(const mlxcel_engine_options *from, EngineOptions *to, Er
     to->prefill_chunk = all.prefill_chunk;
     to->no_prefix_cache = all.no_prefix_cache;
     to->force = all.force;
+    to->scores = all.scores;
     return cache_type(all.cache_type_k, &to->k, err) && cache_type(all.cache_type_v, &to->v, err);
 }
 

@@ -44,11 +44,14 @@ void gen_close(Gen *g) {
     arena_deinit(&g->arena);
 }
 
+static bool is_score(const Gen *g) { return strcmp(g->args->command->name, "score") == 0; }
+
 int gen_engine(Gen *g, int64_t n_predict) {
     mlxcel_error why;
     mlxcel_engine_options o = flags_engine_options(g->args);
     uint64_t limit = mlxcel_model_n_ctx(g->model),
              need = g->n_ids + (uint64_t)(n_predict > 0 ? n_predict : 0) + 1;
+    o.scores = is_score(g);
     if (!o.n_ctx && n_predict >= 0) o.n_ctx = limit && need > limit ? limit : need;
     if (limit && o.n_ctx > limit) {
         char text[160];
@@ -215,8 +218,7 @@ static int chat_prompt(Gen *g, Str text) {
 int gen_prompt_text(Gen *g, Str text, bool chat_by_default) {
     mlxcel_error why;
     int status = CLI_OK;
-    bool score = strcmp(g->args->command->name, "score") == 0;
-    bool plain = score || args_flag(g->args, "no-chat-template"),
+    bool plain = is_score(g) || args_flag(g->args, "no-chat-template"),
          forced = args_has(g->args, "system") || args_has(g->args, "system-prompt-file") ||
                   args_has(g->args, "chat-template-kwargs");
     if (plain && forced)

@@ -73,8 +73,7 @@ static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b
 
 bool budget_make(const Model *m, const BudgetAsk *ask, Budget *b, Err *err) {
     *b = (Budget){.weight_bytes = m->weight_bytes, .other_bytes = budget_other_bytes(m)};
-    /* Generating wants the logits of one row a sequence. Only scoring fills all max_out. */
-    const ExecLimits limits = {ask->max_rows, ask->n_seqs, ask->n_seqs};
+    const ExecLimits limits = {ask->max_rows, ask->n_logits, ask->n_seqs};
     b->scratch_bytes =
         m->be->api->exec_bytes(m->be, m->arch.text, &limits) +
         (uint64_t)m->arch.vocab * 8 * sizeof(float); /* logits and the sampler's lists */

@@ -10,6 +10,7 @@ typedef struct BudgetAsk {
     uint64_t n_ctx;
     uint32_t n_seqs; /* sequences at once */
     uint32_t max_rows, max_out;
+    uint32_t n_logits; /* rows of logits that a step will fill, at most max_out */
     PlaneType k, v;
 } BudgetAsk;
 

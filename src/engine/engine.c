@@ -31,6 +31,8 @@ static BudgetAsk budget_ask(const Model *m, const EngineOptions *o) {
         ask.max_rows = m->arch.max_span + o->n_slots;
     ask.max_out = o->n_slots > ENGINE_SCORE_ROWS ? o->n_slots : ENGINE_SCORE_ROWS;
     if (ask.max_out > piece_rows(o)) ask.max_out = piece_rows(o);
+    /* Generating wants the logits of one row a sequence; only scoring touches the other rows. */
+    ask.n_logits = o->scores ? ask.max_out : o->n_slots;
     return ask;
 }
 

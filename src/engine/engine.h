@@ -23,6 +23,8 @@ typedef struct EngineOptions { /* zero fields: defaults */
     PlaneType k, v;         /* cache types; set with engine_options() */
     bool no_prefix_cache;
     bool force; /* load even if the plan says it will not fit */
+    /* the plan counts on jobs with on_logits: as many rows of logits as a step has room for */
+    bool scores;
 } EngineOptions;
 
 typedef struct EngineStats {
