@@ -129,7 +129,8 @@ static bool layer_defaults(Decoder *d, Err *err) {
     Str act;
     const int64_t *widths; /* several: one for each layer, and the family reads them */
     size_t n_widths = 0;
-    if (c->json && !config_ints(c, "intermediate_size", d->arena, &widths, &n_widths, err))
+    bool may_vary = c->json || d->arch->build;
+    if (may_vary && !config_ints(c, "intermediate_size", d->arena, &widths, &n_widths, err))
         return false;
     int64_t dflt = d->arch->no_dense ? 1 : size_or_required(d, d->arch->sizes.ffn);
     if (n_widths < 2 && !config_u32(c, "intermediate_size", dflt, 1, MAX_WIDTH, &l->ffn_width, err))

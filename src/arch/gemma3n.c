@@ -7,7 +7,18 @@
 
 #include "arch/gemma_shared.h"
 
-enum { PATTERN = 5, MAX_STREAMS = 16, MAX_RANK = 1 << 14, MAX_WIDTH = 1 << 20 };
+enum {
+    PATTERN = 5,
+    MAX_STREAMS = 16,
+    MAX_RANK = 1 << 14,
+    MAX_WIDTH = 1 << 20,
+    CUT_LAYERS = 10,
+    MAX_CUT = 40,
+    SHARED = 15,
+    KEYED = 20
+};
+
+static const double CUT_SHARE = 0.95;
 
 typedef struct Gemma3n {
     GemmaNet g;
@@ -15,42 +26,13 @@ typedef struct Gemma3n {
     bool scaled; /* the active stream, before its layer input */
     const int64_t *widths;
     size_t n_widths;
-    const double *sparsity;
-    size_t n_sparsity;
+    /* of each layer's gate what is below mean + cut * deviation goes; -infinity: nothing does */
+    const double *cuts;
 } Gemma3n;
 
 static bool list_check(const Gemma3n *m, const char *key, size_t n, Err *err) {
     return n <= 1 || n == m->g.d->n_layers ||
            err_set(err, ERR_INPUT, "%s has %zu entries for %u layers", key, n, m->g.d->n_layers);
-}
-
-static bool read(Gemma3n *m, Err *err) {
-    Decoder *d = m->g.d;
-    const Config *c = d->config;
-    int64_t streams, active, rank;
-    if (!gemma_net_read(&m->g, err)) return false;
-    if (!config_int(c, "altup_num_inputs", 4, 2, MAX_STREAMS, &streams, err) ||
-        !config_int(c, "altup_active_idx", 0, 0, streams - 1, &active, err) ||
-        !config_int(c, "laurel_rank", 64, 1, MAX_RANK, &rank, err) ||
-        !config_bool(c, "altup_correct_scale", true, &m->scaled, err) ||
-        !config_ints(c, "intermediate_size", d->arena, &m->widths, &m->n_widths, err) ||
-        !config_floats(c, "activation_sparsity_pattern", d->arena, &m->sparsity, &m->n_sparsity,
-                       err) ||
-        !list_check(m, "intermediate_size", m->n_widths, err) ||
-        !list_check(m, "activation_sparsity_pattern", m->n_sparsity, err))
-        return false;
-    for (size_t i = 0; i < m->n_widths; i++)
-        if (m->widths[i] < 1 || m->widths[i] > MAX_WIDTH)
-            return err_set(err, ERR_INPUT, "intermediate_size is %lld; 1 to %d are accepted",
-                           (long long)m->widths[i], MAX_WIDTH);
-    for (size_t i = 0; i < m->n_sparsity; i++)
-        if (!(m->sparsity[i] >= 0 && m->sparsity[i] < 1))
-            return err_set(err, ERR_INPUT, "activation_sparsity_pattern has %g; 0 to below 1",
-                           m->sparsity[i]);
-    m->n_streams = (uint32_t)streams;
-    m->active = (uint32_t)active;
-    m->rank = (uint32_t)rank;
-    return true;
 }
 
 /* z with a share p of a normal distribution below it. */
@@ -66,23 +48,69 @@ static double normal_quantile(double p) {
     return (lo + hi) / 2;
 }
 
-/* relu(x - (mean + z * deviation)): about a share of the entries, the largest, stay. */
-static Val cut(ProgBuilder *b, Val x, double share) {
+/* Shares of entries that go, or in GGUF files already what of a normal distribution they are below; in
+ * files without, of models of some depth, the first layers'. */
+static bool read_cuts(Gemma3n *m, Err *err) {
+    const Decoder *d = m->g.d;
+    const Config *c = d->config;
+    const char *key = c->gguf ? ".activation_sparsity_scale" : "activation_sparsity_pattern";
+    const double *list;
+    size_t n;
+    if (!config_floats(c, key, d->arena, &list, &n, err) || !list_check(m, key, n, err))
+        return false;
+    double *cuts = arena_array(d->arena, double, d->n_layers);
+    if (!cuts) return err_nomem(err, key);
+    for (size_t i = 0; i < d->n_layers; i++) {
+        double dflt = i < CUT_LAYERS && d->n_layers > CUT_LAYERS ? CUT_SHARE : 0;
+        double v = n ? list[n > 1 ? i : 0] : dflt;
+        bool share = !n || !c->gguf;
+        if (share ? !(v >= 0 && v < 1) : !(fabs(v) <= MAX_CUT || (isinf(v) && v < 0)))
+            return err_set(err, ERR_INPUT, "%s has %g; %s are accepted", key, v,
+                           share ? "0 to below 1" : "-40 to 40 and -infinity");
+        cuts[i] = !share ? v : v > 0 ? normal_quantile(v) : -(double)INFINITY;
+    }
+    m->cuts = cuts;
+    return true;
+}
+
+static bool read(Gemma3n *m, Err *err) {
+    Decoder *d = m->g.d;
+    const Config *c = d->config;
+    int64_t streams, active, rank;
+    if (!gemma_net_read(&m->g, err)) return false;
+    uint32_t rows = c->gguf ? weights_rows(d->weights, ROLE_LAUREL_LEFT, 0) : 0;
+    if (!config_int(c, "altup_num_inputs", 4, 2, MAX_STREAMS, &streams, err) ||
+        !config_int(c, "altup_active_idx", 0, 0, streams - 1, &active, err) ||
+        !config_int(c, "laurel_rank", rows ? rows : 64, 1, MAX_RANK, &rank, err) ||
+        !config_bool(c, "altup_correct_scale", true, &m->scaled, err) ||
+        !config_ints(c, "intermediate_size", d->arena, &m->widths, &m->n_widths, err) ||
+        !list_check(m, "intermediate_size", m->n_widths, err) || !read_cuts(m, err))
+        return false;
+    for (size_t i = 0; i < m->n_widths; i++)
+        if (m->widths[i] < 1 || m->widths[i] > MAX_WIDTH)
+            return err_set(err, ERR_INPUT, "intermediate_size is %lld; 1 to %d are accepted",
+                           (long long)m->widths[i], MAX_WIDTH);
+    m->n_streams = (uint32_t)streams;
+    m->active = (uint32_t)active;
+    m->rank = (uint32_t)rank;
+    return true;
+}
+
+/* relu(x - (mean + z * deviation)) */
+static Val cut(ProgBuilder *b, Val x, double z) {
     Val centred = prog_add(b, x, prog_reduce(b, x, REDUCE_MEAN, 0, 0), -1);
     Val deviation = prog_reduce(b, centred, REDUCE_RMS, 0, 0);
-    return prog_act(b, prog_add(b, centred, deviation, -(float)normal_quantile(share)), ACT_RELU,
-                    0);
+    return prog_act(b, prog_add(b, centred, deviation, -(float)z), ACT_RELU, 0);
 }
 
 static Val feed_forward(const Gemma3n *m, Val x, int i) {
     Decoder *d = m->g.d;
     uint32_t n = (uint32_t)m->widths[m->n_widths > 1 ? (size_t)i : 0];
-    double share = m->n_sparsity ? m->sparsity[m->n_sparsity > 1 ? (size_t)i : 0] : 0;
     const TakePart in[2] = {{.role = ROLE_GATE, .n = n, .k = d->hidden},
                             {.role = ROLE_UP, .n = n, .k = d->hidden}};
     Val h = prog_linear(d->b, x, arch_take(d, WEIGHT_MATRIX, i, ".weight", in, 2), W_NONE);
     Val gate = prog_view(d->b, h, 0, n), up = prog_view(d->b, h, n, n);
-    if (share > 0) gate = cut(d->b, gate, share);
+    if (!isinf(m->cuts[i])) gate = cut(d->b, gate, m->cuts[i]);
     h = prog_glu(d->b, gate, up, d->layer.act);
     return prog_linear(d->b, h, arch_take_matrix(d, ROLE_DOWN, i, d->hidden, n), W_NONE);
 }
@@ -128,10 +156,11 @@ static Val laurel(const Gemma3n *m, Val x, int i) {
 static Val add_input(Gemma3n *m, Val x, int i) {
     Decoder *d = m->g.d;
     Val first = stream(m, x, m->active);
+    const char *suffix = d->config->gguf ? ".weight" : "";
     if (m->scaled)
-        first =
-            prog_col_scale(d->b, first, arch_take_vector(d, ROLE_STREAM_SCALE, i, "", d->hidden),
-                           W_NONE, COL_PLAIN);
+        first = prog_col_scale(d->b, first,
+                               arch_take_vector(d, ROLE_STREAM_SCALE, i, suffix, d->hidden), W_NONE,
+                               COL_PLAIN);
     Val add = gemma_net_input(&m->g, first, i), all = add;
     for (uint32_t s = 2; s < m->n_streams; s++) all = prog_concat(d->b, all, add);
     Val rest = prog_view(d->b, x, d->hidden, (m->n_streams - 1) * d->hidden);
@@ -187,7 +216,8 @@ static Val gather(const Gemma3n *m, Val x) {
 }
 
 static bool build(Decoder *d, ArchModel *out, Err *err) {
-    Gemma3n m = {.g = {.d = d}};
+    Gemma3n m = {
+        .g = {.d = d, .default_shared = SHARED, .default_keyed = KEYED, .default_softcap = 30}};
     if (!read(&m, err)) return false;
     WeightId table = arch_take_table(d, ROLE_EMBED, d->vocab, d->hidden);
     Val x = prog_probe(d->b, prog_embed(d->b, table, d->embed_scale), "embed");
@@ -205,16 +235,16 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
 
 static const RoleDelta NAMES[] = {
     GEMMA_NET_ROLES,
-    {ROLE_STREAM_PROJ, {"altup_projections.%e", NULL}},
-    {ROLE_STREAM_UNPROJ, {"altup_unembed_projections.%e", NULL}},
-    {ROLE_STREAM_NORM, {"layers.%d.altup.router_norm", NULL}},
-    {ROLE_STREAM_ROUTER, {"layers.%d.altup.modality_router", NULL}},
-    {ROLE_STREAM_PREDICT, {"layers.%d.altup.prediction_coefs", NULL}},
-    {ROLE_STREAM_CORRECT, {"layers.%d.altup.correction_coefs", NULL}},
-    {ROLE_STREAM_SCALE, {"layers.%d.altup.correct_output_scale", NULL}},
-    {ROLE_LAUREL_LEFT, {"layers.%d.laurel.linear_left", NULL}},
-    {ROLE_LAUREL_RIGHT, {"layers.%d.laurel.linear_right", NULL}},
-    {ROLE_LAUREL_NORM, {"layers.%d.laurel.post_laurel_norm", NULL}},
+    {ROLE_STREAM_PROJ, {"altup_projections.%e", "altup_proj"}},
+    {ROLE_STREAM_UNPROJ, {"altup_unembed_projections.%e", "altup_unembd_proj"}},
+    {ROLE_STREAM_NORM, {"layers.%d.altup.router_norm", "blk.%d.altup_router_norm"}},
+    {ROLE_STREAM_ROUTER, {"layers.%d.altup.modality_router", "blk.%d.altup_router"}},
+    {ROLE_STREAM_PREDICT, {"layers.%d.altup.prediction_coefs", "blk.%d.altup_predict_coef"}},
+    {ROLE_STREAM_CORRECT, {"layers.%d.altup.correction_coefs", "blk.%d.altup_correct_coef"}},
+    {ROLE_STREAM_SCALE, {"layers.%d.altup.correct_output_scale", "blk.%d.altup_correct_scale"}},
+    {ROLE_LAUREL_LEFT, {"layers.%d.laurel.linear_left", "blk.%d.laurel_l"}},
+    {ROLE_LAUREL_RIGHT, {"layers.%d.laurel.linear_right", "blk.%d.laurel_r"}},
+    {ROLE_LAUREL_NORM, {"layers.%d.laurel.post_laurel_norm", "blk.%d.laurel_post_norm"}},
     {ROLE_COUNT, {NULL, NULL}},
 };
 
@@ -222,6 +252,7 @@ const Arch ARCH_GEMMA3N = {
     .name = "gemma3n",
     .kind = "text",
     .model_types = (const char *const[]){"gemma3n_text", NULL},
+    .gguf = (const char *const[]){"gemma3n", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,

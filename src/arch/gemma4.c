@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "arch/decoder_config.h"
 #include "arch/gemma_shared.h"
 #include "block/moe.h"
 
@@ -14,13 +15,40 @@ enum { PATTERN = 6, MAX_WIDTH = 1 << 20, MAX_HEAD_DIM = 1024, MAX_KV_HEADS = 102
 typedef struct Gemma4 {
     GemmaNet g;
     bool k_is_v, wide, moe;
+    const int64_t *widths; /* of each layer, in GGUF files */
+    size_t n_widths;
     uint32_t n_experts, k, expert_width;
     GemmaAttn attn[GEMMA_KINDS]; /* of window layers, of full layers */
 } Gemma4;
 
+static bool heads_divide(const Decoder *d, uint32_t kv, Err *err) {
+    return (kv && d->layer.n_heads % kv == 0) ||
+           err_set(err, ERR_INPUT, "%u attention heads do not divide over %u key/value heads",
+                   d->layer.n_heads, kv);
+}
+
+/* Keys of GGUF files; that values are keys only the tensors tell. */
+static bool gguf_attn_read(const Gemma4 *m, int i, GemmaAttn *p, Err *err) {
+    const Decoder *d = m->g.d;
+    const Config *c = d->config;
+    const char *key = p->full ? ".attention.key_length" : ".attention.key_length_swa";
+    uint32_t v_dim;
+    bool ok = config_u32(c, key, d->layer.head_dim, 1, MAX_HEAD_DIM, &p->head_dim, err) &&
+              config_u32(c, p->full ? ".attention.value_length" : ".attention.value_length_swa",
+                         p->head_dim, 1, MAX_HEAD_DIM, &v_dim, err) &&
+              decoder_kv_heads(d, i, d->layer.n_kv_heads, &p->n_kv_heads, err) &&
+              heads_divide(d, p->n_kv_heads, err);
+    p->k_is_v = !weights_has(d->weights, ROLE_V, i, ".weight");
+    return ok && (v_dim == p->head_dim ||
+                  err_set(err, ERR_UNSUPPORTED,
+                          "heads of %u columns with values of %u; equal sizes are accepted",
+                          p->head_dim, v_dim));
+}
+
 /* head_dim and num_key_value_heads of layer i: per_layer_config.<i>, or the keys for full layers. */
 static bool attn_read(const Gemma4 *m, int i, GemmaAttn *p, Err *err) {
     const Decoder *d = m->g.d;
+    if (d->config->gguf) return gguf_attn_read(m, i, p, err);
     Config all, own;
     Err local = {0};
     char key[16];
@@ -38,21 +66,35 @@ static bool attn_read(const Gemma4 *m, int i, GemmaAttn *p, Err *err) {
          (m->k_is_v &&
           !config_int(d->config, "num_global_key_value_heads", kv, 1, MAX_KV_HEADS, &kv, err))))
         return false;
-    if (d->layer.n_heads % kv)
-        return err_set(err, ERR_INPUT, "%u attention heads do not divide over %d key/value heads",
-                       d->layer.n_heads, (int)kv);
     p->head_dim = (uint32_t)dim;
     p->n_kv_heads = (uint32_t)kv;
+    return heads_divide(d, p->n_kv_heads, err);
+}
+
+/* Full layers' rope and the layers' widths; experts where there is a router. */
+static bool gguf_read(Gemma4 *m, Err *err) {
+    Decoder *d = m->g.d;
+    if (!decoder_rope_tensors(d, err) ||
+        !config_ints(d->config, "intermediate_size", d->arena, &m->widths, &m->n_widths, err))
+        return false;
+    if (m->n_widths > 1 && m->n_widths != d->n_layers)
+        return err_set(err, ERR_INPUT, "feed_forward_length has %zu entries for %u layers",
+                       m->n_widths, d->n_layers);
+    for (size_t i = 0; i < m->n_widths; i++)
+        if (m->widths[i] < 1 || m->widths[i] > MAX_WIDTH)
+            return err_set(err, ERR_INPUT, "feed_forward_length has %lld; 1 to %d are accepted",
+                           (long long)m->widths[i], MAX_WIDTH);
+    m->moe = config_has(d->config, "num_experts");
     return true;
 }
 
 static bool read(Gemma4 *m, Err *err) {
     const Config *c = m->g.d->config;
     int64_t n, k, width;
-    if (!gemma_net_read(&m->g, err)) return false;
+    if (!gemma_net_read(&m->g, err) || (c->gguf && !gguf_read(m, err))) return false;
     if (!config_bool(c, "attention_k_eq_v", false, &m->k_is_v, err) ||
         !config_bool(c, "use_double_wide_mlp", false, &m->wide, err) ||
-        !config_bool(c, "enable_moe_block", false, &m->moe, err))
+        !config_bool(c, "enable_moe_block", m->moe, &m->moe, err))
         return false;
     if (!m->moe) return true;
     if (!config_int(c, "num_experts", CONFIG_REQUIRED, 1, ROUTE_MAX_EXPERTS, &n, err) ||
@@ -71,17 +113,22 @@ static Val dense(const Gemma4 *m, Val x, int i) {
     static const Role ROLES[3] = {ROLE_GATE, ROLE_UP, ROLE_DOWN};
     Decoder *d = m->g.d;
     uint32_t width = d->layer.ffn_width * (m->wide && gemma_net_reuses(&m->g, i) ? 2 : 1);
+    if (m->n_widths) width = (uint32_t)m->widths[m->n_widths > 1 ? (size_t)i : 0];
     const FfnBlock p = arch_take_gated(d, i, ROLES, width, d->layer.act);
     return block_ffn(d->b, &p, x, i);
 }
 
-static WeightId half(const Gemma4 *m, int i, uint32_t first) {
+static WeightId half(const Gemma4 *m, int i, bool up) {
     TakeExperts p = {.role = ROLE_EXPERT_GATE_UP,
                      .n_experts = m->n_experts,
                      .n = m->expert_width,
                      .k = m->g.d->hidden,
-                     .first = first,
+                     .first = up ? m->expert_width : 0,
                      .stored = 2 * m->expert_width};
+    /* GGUF has one stack of both, or two */
+    Role own = up ? ROLE_EXPERT_UP : ROLE_EXPERT_GATE;
+    if (m->g.d->config->gguf && weights_has(m->g.d->weights, own, i, ".weight"))
+        p.role = own, p.first = p.stored = 0;
     return arch_take_experts(m->g.d, i, &p, NULL);
 }
 
@@ -90,17 +137,20 @@ static Val experts(const Gemma4 *m, Val x, int i) {
     Decoder *d = m->g.d;
     ProgBuilder *b = d->b;
     uint32_t n = m->n_experts;
+    bool scaled = !d->config->gguf || weights_has(d->weights, ROLE_EXPERT_SCALE, i, "");
     Val r = prog_rms_norm(b, x, W_NONE, 0, d->eps, 0);
     r = prog_col_scale(b, r, arch_take_vector(d, ROLE_ROUTER_SCALE, i, "", d->hidden), W_NONE,
                        COL_PLAIN);
     r = prog_scale(b, r, (float)(1 / sqrt((double)d->hidden)));
     r = prog_linear_precise(b, r, arch_take_matrix(d, ROLE_ROUTER, i, n, d->hidden), W_NONE);
     OpRoute route = {.fn = ROUTE_SOFTMAX, .normalize = true, .n_experts = n, .k = m->k, .scale = 1};
-    Val routes = prog_route_scaled(b, prog_probe(b, r, "layers.%d.moe.logits", i), W_NONE,
-                                   arch_take_vector(d, ROLE_EXPERT_SCALE, i, "", n), route);
+    prog_probe(b, r, "layers.%d.moe.logits", i);
+    Val routes = scaled ? prog_route_scaled(b, r, W_NONE,
+                                            arch_take_vector(d, ROLE_EXPERT_SCALE, i, "", n), route)
+                        : prog_route(b, r, W_NONE, route);
     Val h = gemma_net_norm(&m->g, x, ROLE_PRE_EXPERTS_NORM, i);
-    Val gate = prog_experts(b, h, routes, half(m, i, 0), W_NONE, n, m->expert_width),
-        up = prog_experts(b, h, routes, half(m, i, m->expert_width), W_NONE, n, m->expert_width);
+    Val gate = prog_experts(b, h, routes, half(m, i, false), W_NONE, n, m->expert_width),
+        up = prog_experts(b, h, routes, half(m, i, true), W_NONE, n, m->expert_width);
     TakeExperts down = {.role = ROLE_EXPERT_DOWNS,
                         .n_experts = n,
                         .n = d->hidden,
@@ -118,11 +168,14 @@ static Val layer(Gemma4 *m, const GemmaAttn *attn, Val x, int i) {
     x = prog_add(b, x, gemma_net_norm(g, h, ROLE_POST_ATTN_NORM, i), 1);
     prog_probe(b, x, "layers.%d.mid", i);
     h = dense(m, gemma_net_norm(g, x, ROLE_FFN_NORM, i), i);
-    if (m->moe) h = prog_add(b, gemma_net_norm(g, h, ROLE_POST_DENSE_NORM, i), experts(m, x, i), 1);
+    bool moe = m->moe;
+    if (g->d->config->gguf) moe = moe && weights_has(g->d->weights, ROLE_ROUTER, i, ".weight");
+    if (moe) h = prog_add(b, gemma_net_norm(g, h, ROLE_POST_DENSE_NORM, i), experts(m, x, i), 1);
     x = prog_add(b, x, gemma_net_norm(g, h, ROLE_POST_FFN_NORM, i), 1);
     if (g->inputs_dim) x = prog_add(b, x, gemma_net_input(g, x, i), 1);
-    if (weights_has(g->d->weights, ROLE_LAYER_SCALAR, i, "")) {
-        const double *s = weights_values(g->d->weights, ROLE_LAYER_SCALAR, i, "", 1);
+    const char *suffix = g->d->config->gguf ? ".weight" : "";
+    if (weights_has(g->d->weights, ROLE_LAYER_SCALAR, i, suffix)) {
+        const double *s = weights_values(g->d->weights, ROLE_LAYER_SCALAR, i, suffix, 1);
         if (s) x = prog_scale(b, x, (float)*s);
     }
     return prog_probe(b, x, "layers.%d.out", i);
@@ -137,7 +190,7 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     for (uint32_t i = 0; i < d->n_layers; i++) {
         GemmaAttn attn;
         if (!gemma_net_is_full(&m.g, (int)i, PATTERN, &attn.full, err)) return false;
-        attn.full |= i + 1 == d->n_layers; /* whatever the list says */
+        attn.full |= d->config->json && i + 1 == d->n_layers; /* whatever the list says */
         if (!attn_read(&m, (int)i, &attn, err) ||
             !gemma_net_rope(&m.g, attn.full, attn.head_dim, err))
             return false;
@@ -148,15 +201,15 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
 
 static const RoleDelta NAMES[] = {
     GEMMA_NET_ROLES,
-    {ROLE_LAYER_SCALAR, {"layers.%d.layer_scalar", NULL}},
-    {ROLE_POST_DENSE_NORM, {"layers.%d.post_feedforward_layernorm_1", NULL}},
-    {ROLE_PRE_EXPERTS_NORM, {"layers.%d.pre_feedforward_layernorm_2", NULL}},
-    {ROLE_POST_EXPERTS_NORM, {"layers.%d.post_feedforward_layernorm_2", NULL}},
-    {ROLE_ROUTER, {"layers.%d.router.proj", NULL}},
-    {ROLE_ROUTER_SCALE, {"layers.%d.router.scale", NULL}},
-    {ROLE_EXPERT_SCALE, {"layers.%d.router.per_expert_scale", NULL}},
-    {ROLE_EXPERT_GATE_UP, {"layers.%d.experts.gate_up_proj", NULL}},
-    {ROLE_EXPERT_DOWNS, {"layers.%d.experts.down_proj", NULL}},
+    {ROLE_LAYER_SCALAR, {"layers.%d.layer_scalar", "blk.%d.layer_output_scale"}},
+    {ROLE_POST_DENSE_NORM, {"layers.%d.post_feedforward_layernorm_1", "blk.%d.post_ffw_norm_1"}},
+    {ROLE_PRE_EXPERTS_NORM, {"layers.%d.pre_feedforward_layernorm_2", "blk.%d.pre_ffw_norm_2"}},
+    {ROLE_POST_EXPERTS_NORM, {"layers.%d.post_feedforward_layernorm_2", "blk.%d.post_ffw_norm_2"}},
+    {ROLE_ROUTER, {"layers.%d.router.proj", "blk.%d.ffn_gate_inp"}},
+    {ROLE_ROUTER_SCALE, {"layers.%d.router.scale", "blk.%d.ffn_gate_inp.scale"}},
+    {ROLE_EXPERT_SCALE, {"layers.%d.router.per_expert_scale", "blk.%d.ffn_down_exps.scale"}},
+    {ROLE_EXPERT_GATE_UP, {"layers.%d.experts.gate_up_proj", "blk.%d.ffn_gate_up_exps"}},
+    {ROLE_EXPERT_DOWNS, {"layers.%d.experts.down_proj", "blk.%d.ffn_down_exps"}},
     {ROLE_COUNT, {NULL, NULL}},
 };
 
@@ -164,6 +217,7 @@ const Arch ARCH_GEMMA4 = {
     .name = "gemma4",
     .kind = "text",
     .model_types = (const char *const[]){"gemma4_text", NULL},
+    .gguf = (const char *const[]){"gemma4", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,

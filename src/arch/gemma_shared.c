@@ -10,15 +10,21 @@ bool gemma_net_read(GemmaNet *g, Err *err) {
     int64_t shared, inputs, window;
     double cap;
     if (!decoder_read(d, err)) return false;
+    uint32_t dflt = g->default_shared, keyed = g->default_keyed;
+    if (c->gguf) dflt = keyed && keyed < d->n_layers ? d->n_layers - keyed : 0;
+    if (dflt >= d->n_layers) dflt = d->n_layers - 1;
+    bool no_inputs = c->gguf && !weights_has(d->weights, ROLE_INPUTS_EMBED, -1, ".weight");
     if (!config_has(c, "hidden_activation|hidden_act")) d->layer.act = ACT_GELU_TANH;
     d->layer.attn_scale = 1;
     d->norm_add = 0;
     d->embed_scale = (float)sqrt((double)d->hidden);
     const Config *tie = c->parent && !config_has(c, "tie_word_embeddings") ? c->parent : c;
-    if (!config_int(c, "num_kv_shared_layers", 0, 0, d->n_layers - 1, &shared, err) ||
-        !config_int(c, "hidden_size_per_layer_input", 256, 0, MAX_INPUTS_DIM, &inputs, err) ||
-        !config_int(c, "sliding_window", 512, 1, UINT32_MAX, &window, err) ||
-        !config_float(c, "final_logit_softcapping", 0, 0, 1e6, &cap, err) ||
+    if (!config_int(c, "num_kv_shared_layers", dflt, 0, d->n_layers - 1, &shared, err) ||
+        !config_int(c, "hidden_size_per_layer_input", no_inputs ? 0 : 256, 0, MAX_INPUTS_DIM,
+                    &inputs, err) ||
+        !config_int(c, "sliding_window", c->gguf ? CONFIG_REQUIRED : 512, 1, UINT32_MAX, &window,
+                    err) ||
+        !config_float(c, "final_logit_softcapping", g->default_softcap, 0, 1e6, &cap, err) ||
         !config_bool(tie, "tie_word_embeddings", true, &d->tied, err) || !decoder_attn_bias(d, err))
         return false;
     Str ways;
@@ -37,13 +43,38 @@ bool gemma_net_read(GemmaNet *g, Err *err) {
 }
 
 bool gemma_net_is_full(const GemmaNet *g, int i, int64_t pattern, bool *full, Err *err) {
+    if (g->d->config->gguf) {
+        bool sliding, ok = decoder_layer_type(g->d, i, "sliding_attention", (i + 1) % pattern != 0,
+                                              &sliding, err);
+        *full = ok && !sliding;
+        return ok;
+    }
     return decoder_layer_type(g->d, i, "full_attention", (i + 1) % pattern == 0, full, err);
+}
+
+/* Window layers have no scaling; a divisor for each pair, if there are some, is for full layers. */
+static bool gguf_rope(GemmaNet *g, bool full, uint32_t head_dim, Err *err) {
+    Decoder *d = g->d;
+    RopeSpec *r = &g->rope[full];
+    if (full) {
+        if (!rope_config_read(d->config, d->arena, head_dim, 1e6, 1, r, err)) return false;
+        r->short_factor = d->layer.rope_spec.short_factor;
+        return true;
+    }
+    int64_t dim;
+    *r = (RopeSpec){.kind = ROPE_PLAIN, .factor = 1};
+    if (!config_int(d->config, ".rope.dimension_count_swa", head_dim, 2, head_dim, &dim, err) ||
+        !config_float(d->config, "rope_local_base_freq", 1e4, 1e-3, 1e30, &r->theta, err))
+        return false;
+    r->rot_dim = r->freq_dim = (uint32_t)dim / 2 * 2;
+    return true;
 }
 
 bool gemma_net_rope(GemmaNet *g, bool full, uint32_t head_dim, Err *err) {
     Decoder *d = g->d;
     RopeSpec *r = &g->rope[full];
     double theta = full ? 1e6 : 1e4;
+    if (d->config->gguf) return gguf_rope(g, full, head_dim, err);
     if (rope_config_has_kinds(d->config))
         return rope_config_kind(d->config, d->arena, full ? "full_attention" : "sliding_attention",
                                 head_dim, theta, 1, r, err);
@@ -127,6 +158,7 @@ bool gemma_net_inputs(GemmaNet *g, Val embeds, Err *err) {
     if (!g->inputs_dim) return true;
     if (!config_int(d->config, "vocab_size_per_layer_input", d->vocab, 1, INT32_MAX, &rows, err))
         return false;
+    if (d->config->gguf) rows = weights_rows(d->weights, ROLE_INPUTS_EMBED, -1);
     WeightId table = arch_take_table(d, ROLE_INPUTS_EMBED, (uint32_t)rows, n);
     Val own = prog_embed_known(d->b, table, (float)sqrt((double)g->inputs_dim));
     Val x =

@@ -15,6 +15,10 @@ typedef struct GemmaNet {
     uint32_t inputs_dim; /* of a layer's own input; 0: none */
     Val inputs;          /* of all layers, side by side */
     uint32_t window;
+    /* what the config means where it says nothing */
+    uint32_t default_shared;
+    uint32_t default_keyed; /* of GGUF files: layers with keys of their own; 0: all */
+    double default_softcap;
     struct {
         PlaneId k, v;
     } planes[GEMMA_KINDS]; /* of the last layer of a kind that wrote */
@@ -28,7 +32,7 @@ typedef struct GemmaAttn {
 } GemmaAttn;
 
 /* decoder_read() and the keys that both families have. pattern: every so many layers is a full one
- * when layer_types is absent. */
+ * when layer_types (GGUF: sliding_window_pattern) is absent. */
 bool gemma_net_read(GemmaNet *g, Err *err) MUST_CHECK;
 bool gemma_net_is_full(const GemmaNet *g, int i, int64_t pattern, bool *full, Err *err) MUST_CHECK;
 /* The rope of a kind of layer: rope_parameters.<kind>, or the older keys. */
@@ -46,15 +50,15 @@ bool gemma_net_finish(GemmaNet *g, Val x, ArchModel *out, Err *err) MUST_CHECK;
 
 /* Names that both have, for the families' lists. */
 #define GEMMA_NET_ROLES                                                                            \
-    {ROLE_POST_ATTN_NORM, {"layers.%d.post_attention_layernorm", NULL}},                           \
-        {ROLE_FFN_NORM, {"layers.%d.pre_feedforward_layernorm", NULL}},                            \
-        {ROLE_POST_FFN_NORM, {"layers.%d.post_feedforward_layernorm", NULL}},                      \
-        {ROLE_INPUTS_EMBED, {"embed_tokens_per_layer", NULL}},                                     \
-        {ROLE_INPUTS_PROJ, {"per_layer_model_projection", NULL}},                                  \
-        {ROLE_INPUTS_NORM, {"per_layer_projection_norm", NULL}},                                   \
-        {ROLE_INPUTS_GATE, {"layers.%d.per_layer_input_gate", NULL}},                              \
-        {ROLE_INPUTS_OUT, {"layers.%d.per_layer_projection", NULL}}, {                             \
-        ROLE_INPUTS_POST_NORM, { "layers.%d.post_per_layer_input_norm", NULL }                     \
+    {ROLE_POST_ATTN_NORM, {"layers.%d.post_attention_layernorm", "blk.%d.post_attention_norm"}},   \
+        {ROLE_FFN_NORM, {"layers.%d.pre_feedforward_layernorm", "blk.%d.ffn_norm"}},               \
+        {ROLE_POST_FFN_NORM, {"layers.%d.post_feedforward_layernorm", "blk.%d.post_ffw_norm"}},    \
+        {ROLE_INPUTS_EMBED, {"embed_tokens_per_layer", "per_layer_token_embd"}},                   \
+        {ROLE_INPUTS_PROJ, {"per_layer_model_projection", "per_layer_model_proj"}},                \
+        {ROLE_INPUTS_NORM, {"per_layer_projection_norm", "per_layer_proj_norm"}},                  \
+        {ROLE_INPUTS_GATE, {"layers.%d.per_layer_input_gate", "blk.%d.inp_gate"}},                 \
+        {ROLE_INPUTS_OUT, {"layers.%d.per_layer_projection", "blk.%d.proj"}}, {                    \
+        ROLE_INPUTS_POST_NORM, { "layers.%d.post_per_layer_input_norm", "blk.%d.post_norm" }       \
     }
 
 #endif

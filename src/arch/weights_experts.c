@@ -103,8 +103,8 @@ static bool rows_whole(WeightTable *t, Str name, const TakeExperts *p, WeightSou
     if (!modsource_weight(t->ck, name))
         return modsource_stack_rows(&t->finder, name, false, p->n_experts, p->stored, columns, src,
                                     &t->err);
-    return modsource_matrix(&t->finder, name, false, 1, p->n_experts * p->stored, columns, src,
-                            &t->err);
+    return modsource_matrix(&t->finder, name, false, p->n_experts, p->n_experts * p->stored,
+                            columns, src, &t->err);
 }
 
 static const uint32_t *column_map(WeightTable *t, const TakeExperts *p) {
