@@ -242,6 +242,10 @@ static bool read_awq(QuantConfig *q, const Json *o, Err *err) {
     return !g->bits || g->bits == 4 || bad_value(entry, "bits", bits, "4", err);
 }
 
+#define CT_FORMATS                                                                                 \
+    "dense|pack-quantized|int-quantized|float-quantized|naive-quantized|nvfp4-pack-quantized|"     \
+    "mxfp4-pack-quantized|mxfp8-quantized|mixed-precision"
+
 /* weights {num_bits, type, strategy, group_size, block_structure} of a config group. */
 static bool ct_spec(Str entry, const Json *w, QuantSpec *out, Err *err) {
     Str strategy;
@@ -263,11 +267,7 @@ static bool ct_spec(Str entry, const Json *w, QuantSpec *out, Err *err) {
 static bool ct_group(QuantConfig *q, QuantRule *rules, const Json *group, Err *err) {
     const Json *targets = json_get(group, "targets");
     QuantSpec spec;
-    if (!check_text(group->key, group, "format",
-                    "dense|pack-quantized|int-quantized|float-quantized|naive-quantized|nvfp4-pack-"
-                    "quantized|mxfp4-pack-quantized|"
-                    "mixed-precision",
-                    err) ||
+    if (!check_text(group->key, group, "format", CT_FORMATS, err) ||
         !ct_spec(group->key, json_get(group, "weights"), &spec, err))
         return false;
     if (!json_is(targets, JSON_ARRAY))
@@ -289,11 +289,7 @@ static bool read_ct(QuantConfig *q, const Json *o, Arena *a, Err *err) {
     Str entry = q->global.entry;
     const Json *groups = json_get(o, "config_groups"), *sparse = json_get(o, "sparsity_config");
     q->global.exact = true;
-    if (!check_text(entry, o, "format",
-                    "dense|pack-quantized|int-quantized|float-quantized|naive-quantized|nvfp4-pack-"
-                    "quantized|mxfp4-pack-quantized|"
-                    "mixed-precision",
-                    err) ||
+    if (!check_text(entry, o, "format", CT_FORMATS, err) ||
         !check_text(STR("sparsity_config"), sparse, "format", "dense", err))
         return false;
     if (!groups || groups->type == JSON_NULL) return true;

@@ -5,7 +5,8 @@
  *                   weight_scale [N, groups]
  *                   weight_zero_point I32 [ceil(N*b/32), groups], packed down the columns, or
  *                   plain I8 [N, groups] | weight_g_idx I32 [K] with activation order
- *   int-quantized   weight I8 [N, K] | weight_scale [N, 1] or [1] | weight_zero_point I8 likewise
+ *   int-quantized   weight I8 [N, K], a byte a code however few its bits | weight_scale [N, 1], [1]
+ *                   or [N, groups] | weight_zero_point I8 likewise
  *
  * w = scale * (code - zero); the offset cancels, so stored, unsigned codes and zero points are used
  * as they are. */
@@ -100,9 +101,9 @@ bool form_ct_int(WForm *wf, QMatrix *m, Arena *a, Err *err) {
         !qpart_is(m, QPART_SCALE, DTYPE_F16, DTYPE_BF16, DTYPE_F32, err) ||
         !form_set_n_k(m, qpart_rows(w), qpart_cols(w), err))
         return false;
-    if (m->bits && m->bits != 8)
+    if (m->bits > 8)
         return err_set(err, ERR_UNSUPPORTED,
-                       "compressed-tensors int-quantized: %u bits; 8 are accepted", m->bits);
+                       "compressed-tensors int-quantized: %u bits; 1 to 8 are accepted", m->bits);
     wf->bits = 8;
     wf->zero = 128;
     wf->scale_dtype = m->part[QPART_SCALE].dtype;
