@@ -135,7 +135,10 @@ static const GgufPre pres[] = {
              "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|"
              "\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!"
              "\\S)|\\s{1,2}(?!\\S)|\\s{1}"}},
-    {.names = "gemma4 granite-embed-multi-311m", .add_bos = true, .escape_blanks = true},
+    {.names = "gemma4 granite-embed-multi-311m",
+     .add_bos = true,
+     .bos_always = true,
+     .escape_blanks = true},
     {.names = "sarvam-moe", .escape_blanks = true},
 };
 

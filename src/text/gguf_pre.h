@@ -12,7 +12,8 @@ typedef struct GgufPre {
     const char *names;                     /* blank-separated */
     const char *parts[GGUF_PRE_MAX_PARTS]; /* expressions, applied one after the other */
     bool ignore_merges, add_bos, nfc, add_sep, escape_blanks;
-    bool rare; /* few readers know the name: it is not written where another fits */
+    bool bos_always; /* whatever add_bos_token says: early files have it wrong */
+    bool rare;       /* few readers know the name: it is not written where another fits */
 } GgufPre;
 
 const GgufPre *ggufpre_find(Str name); /* NULL if unknown; "" is "default" */

@@ -125,10 +125,11 @@ static bool merges_by_id(Source *s, Err *err) {
     return true;
 }
 
-static bool load_bpe(Source *s, Err *err) {
+/* pre: of models that need not name it; otherwise none. */
+static bool load_bpe(Source *s, Str pre, Err *err) {
     Tokenizer *t = s->t;
-    Str name = STR_NONE;
-    (void)gguf_str(gguf_get(s->g, "tokenizer.ggml.pre"), &name);
+    Str name = pre;
+    if (!name.n) (void)gguf_str(gguf_get(s->g, "tokenizer.ggml.pre"), &name);
     s->pre = ggufpre_find(name);
     if (!s->pre)
         return err_set(err, ERR_UNSUPPORTED, "tokenizer.ggml.pre \"" STR_F "\" is not known",
@@ -314,10 +315,8 @@ static bool load_kind(Source *s, Err *err) {
         str_eqc(model, "no_vocab"))
         return err_set(err, ERR_NOT_FOUND, "GGUF has no tokenizer.ggml.model");
     if (!read_tokens(s, err)) return false;
-    if (str_eqc(model, "gpt2") || str_eqc(model, "gemma4")) {
-        read_roles(s, 11, 11, -1, -1);
-        return load_bpe(s, err);
-    }
+    if (str_eqc(model, "gpt2")) return read_roles(s, 11, 11, -1, -1), load_bpe(s, STR_NONE, err);
+    if (str_eqc(model, "gemma4")) return read_roles(s, -1, -1, -1, -1), load_bpe(s, model, err);
     if (str_eqc(model, "llama")) return read_roles(s, 1, 2, 0, -1), load_llama(s, err);
     if (str_eqc(model, "t5")) return read_roles(s, -1, 1, 2, -1), load_t5(s, err);
     if (str_eqc(model, "plamo2")) {
@@ -335,7 +334,8 @@ static bool load_kind(Source *s, Err *err) {
 
 static bool load_post(Source *s, Err *err) {
     const uint32_t *r = s->t->roles;
-    bool bos = flag(s->g, "tokenizer.ggml.add_bos_token", s->add_bos),
+    bool always = s->pre && s->pre->bos_always;
+    bool bos = always || flag(s->g, "tokenizer.ggml.add_bos_token", s->add_bos),
          eos = flag(s->g, "tokenizer.ggml.add_eos_token", s->add_eos);
     bool sep = flag(s->g, "tokenizer.ggml.add_sep_token", s->add_sep);
     uint32_t first =
