@@ -156,10 +156,13 @@ struct Arch {
     const RoleDelta *names; /* where tensor names differ from Llama's; NULL: nowhere */
     /* Parts of names that MLX's files spell another way: from, to; ends with NULL; NULL: none */
     const char *const (*mlx_names)[2];
-    /* MLX keeps what goes up from latent attention's keys and values in one matrix */
-    bool mlx_joint_kv;
-    /* What MLX and GGUF files have multiplied into row `row` of a tensor; NULL: nothing */
-    float (*folded)(const Decoder *d, const WeightOrigin *o, uint32_t row);
+    /* MLX keeps the places where a wrapper's parts hang ("model.language_model") as they are */
+    bool mlx_same_places;
+    /* the model type for which MLX keeps what goes up from latents to keys and values in one matrix */
+    const char *mlx_joint_kv;
+    /* What MLX and GGUF files have multiplied into each of a tensor's n rows, beyond what the file
+     * that was read has already; NULL: nothing */
+    bool (*fold)(const Decoder *d, const WeightOrigin *o, float *factors, uint32_t n, Err *err);
     const char *const *ignored; /* tensors that may lie unused, globs; NULL: none */
     ArchSizes sizes;
     uint32_t head_dim; /* when the config does not say; 0: hidden / heads */

@@ -158,6 +158,7 @@ const Arch ARCH_DEEPSEEK = {
     .model_types = (const char *const[]){"deepseek_v2", "deepseek_v3", NULL},
     .gguf = (const char *const[]){"deepseek2", NULL},
     .names = DEEPSEEK_NAMES,
+    .mlx_joint_kv = "deepseek_v2",
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 64,
     .adjust = adjust,

@@ -105,6 +105,51 @@ static Val body(Decoder *d, const LayerSpec *l, Val x, int i) {
     return prog_probe(d->b, prog_add(d->b, x, h, f.down), "layers.%d.out", i);
 }
 
+/* Biases stand behind what is multiplied in front of their matrix. */
+static float own_factor(const Factors *f, float embed, float head, Role role, bool bias) {
+    switch (role) {
+    case ROLE_EMBED:
+        return embed;
+    case ROLE_HEAD:
+        return head;
+    case ROLE_Q:
+    case ROLE_V:
+        return bias ? 1 : f->attn_in;
+    case ROLE_K:
+        return (bias ? 1 : f->attn_in) * f->key;
+    case ROLE_O:
+        return f->attn_out;
+    case ROLE_GATE:
+        return f->gate;
+    case ROLE_DOWN:
+        return f->down;
+    case ROLE_MAMBA_OUT:
+        return f->ssm_out;
+    default:
+        return 1;
+    }
+}
+
+static bool fold(const Decoder *d, const WeightOrigin *o, float *factors, uint32_t n, Err *err) {
+    const MambaSpec *s = &d->layer.mamba;
+    uint32_t inner = s->n_heads * s->head_dim, state = s->n_groups * s->n_state;
+    const uint32_t ends[5] = {inner, 2 * inner, 2 * inner + state, 2 * inner + 2 * state, n};
+    bool bias = !str_ends(str_c(o->suffix), STR("weight"));
+    float embed = 1, head = 1;
+    Factors f;
+    if (!read_factors(d, &f, err)) return false;
+    if (!is_folded(d) && (!factor(d->config, "embedding_multiplier", &embed, err) ||
+                          !factor(d->config, "lm_head_multiplier", &head, err)))
+        return false;
+    for (uint32_t i = 0, part = 0; i < n; i++) {
+        factors[i] = own_factor(&f, embed, head, o->role, bias);
+        if (o->role != ROLE_MAMBA_IN) continue;
+        while (part < 4 && i >= ends[part]) part++;
+        factors[i] = (bias ? 1 : f.ssm_in) * f.parts[part];
+    }
+    return true;
+}
+
 static const RoleDelta NAMES[] = {
     {ROLE_FINAL_NORM, {"final_layernorm", "output_norm"}},
     {ROLE_FFN_NORM, {"layers.%d.pre_ff_layernorm", "blk.%d.ffn_norm"}},
@@ -120,6 +165,7 @@ const Arch ARCH_FALCON_H1 = {
     .model_types = (const char *const[]){"falcon_h1", NULL},
     .gguf = (const char *const[]){"falcon-h1", NULL},
     .names = NAMES,
+    .fold = fold,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", "*.mup_vector", NULL},
     .adjust = adjust,
     .body = body,

@@ -254,6 +254,7 @@ const Arch ARCH_GEMMA3N = {
     .model_types = (const char *const[]){"gemma3n_text", NULL},
     .gguf = (const char *const[]){"gemma3n", NULL},
     .names = NAMES,
+    .mlx_same_places = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
     .build = build,

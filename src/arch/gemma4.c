@@ -118,17 +118,20 @@ static Val dense(const Gemma4 *m, Val x, int i) {
     return block_ffn(d->b, &p, x, i);
 }
 
-static WeightId half(const Gemma4 *m, int i, bool up) {
-    TakeExperts p = {.role = ROLE_EXPERT_GATE_UP,
+/* One of the experts' three matrices: rows from `first` on of a stack, or a module as MLX's and some
+ * GGUF files have it. */
+static WeightId expert_matrix(const Gemma4 *m, int i, Role stack, Role module, uint32_t first) {
+    const Decoder *d = m->g.d;
+    bool down = module == ROLE_EXPERT_DOWN;
+    TakeExperts p = {.role = module,
                      .n_experts = m->n_experts,
-                     .n = m->expert_width,
-                     .k = m->g.d->hidden,
-                     .first = up ? m->expert_width : 0,
-                     .stored = 2 * m->expert_width};
-    /* GGUF has one stack of both, or two */
-    Role own = up ? ROLE_EXPERT_UP : ROLE_EXPERT_GATE;
-    if (m->g.d->config->gguf && weights_has(m->g.d->weights, own, i, ".weight"))
-        p.role = own, p.first = p.stored = 0;
+                     .n = down ? d->hidden : m->expert_width,
+                     .k = down ? m->expert_width : d->hidden};
+    if (!weights_has(d->weights, module, i, ".weight")) {
+        p.role = stack;
+        p.first = first;
+        p.stored = down ? d->hidden : 2 * m->expert_width;
+    }
     return arch_take_experts(m->g.d, i, &p, NULL);
 }
 
@@ -149,15 +152,14 @@ static Val experts(const Gemma4 *m, Val x, int i) {
                                             arch_take_vector(d, ROLE_EXPERT_SCALE, i, "", n), route)
                         : prog_route(b, r, W_NONE, route);
     Val h = gemma_net_norm(&m->g, x, ROLE_PRE_EXPERTS_NORM, i);
-    Val gate = prog_experts(b, h, routes, half(m, i, false), W_NONE, n, m->expert_width),
-        up = prog_experts(b, h, routes, half(m, i, true), W_NONE, n, m->expert_width);
-    TakeExperts down = {.role = ROLE_EXPERT_DOWNS,
-                        .n_experts = n,
-                        .n = d->hidden,
-                        .k = m->expert_width,
-                        .stored = d->hidden};
+    uint32_t w = m->expert_width;
+    WeightId gate_w = expert_matrix(m, i, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE, 0),
+             up_w = expert_matrix(m, i, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP, w),
+             down_w = expert_matrix(m, i, ROLE_EXPERT_DOWNS, ROLE_EXPERT_DOWN, 0);
+    Val gate = prog_experts(b, h, routes, gate_w, W_NONE, n, w),
+        up = prog_experts(b, h, routes, up_w, W_NONE, n, w);
     h = prog_glu(b, gate, up, d->layer.act);
-    h = prog_experts(b, h, routes, arch_take_experts(d, i, &down, NULL), W_NONE, n, d->hidden);
+    h = prog_experts(b, h, routes, down_w, W_NONE, n, d->hidden);
     return gemma_net_norm(&m->g, prog_expert_sum(b, h, routes), ROLE_POST_EXPERTS_NORM, i);
 }
 
@@ -210,6 +212,10 @@ static const RoleDelta NAMES[] = {
     {ROLE_EXPERT_SCALE, {"layers.%d.router.per_expert_scale", "blk.%d.ffn_down_exps.scale"}},
     {ROLE_EXPERT_GATE_UP, {"layers.%d.experts.gate_up_proj", "blk.%d.ffn_gate_up_exps"}},
     {ROLE_EXPERT_DOWNS, {"layers.%d.experts.down_proj", "blk.%d.ffn_down_exps"}},
+    {ROLE_EXPERT_GATE,
+     {"layers.%d.experts.switch_glu.gate_proj", "blk.%d.ffn_gate_exps"}}, /* MLX */
+    {ROLE_EXPERT_UP, {"layers.%d.experts.switch_glu.up_proj", "blk.%d.ffn_up_exps"}},
+    {ROLE_EXPERT_DOWN, {"layers.%d.experts.switch_glu.down_proj", "blk.%d.ffn_down_exps"}},
     {ROLE_COUNT, {NULL, NULL}},
 };
 

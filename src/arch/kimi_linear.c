@@ -194,12 +194,22 @@ static const RoleDelta NAMES[] = {
     {ROLE_COUNT, {NULL, NULL}},
 };
 
+static const char *const MLX_NAMES[][2] = {
+    {"block_sparse_moe.gate.e_score_correction_bias", "mlp.e_score_correction_bias"},
+    {"mlp.gate.e_score_correction_bias", "mlp.e_score_correction_bias"},
+    {"block_sparse_moe.", "mlp."},
+    {"q_conv1d.", "q_conv.conv."},
+    {"k_conv1d.", "k_conv.conv."},
+    {"v_conv1d.", "v_conv.conv."},
+    {NULL, NULL}};
+
 const Arch ARCH_KIMI_LINEAR = {
     .name = "kimi_linear",
     .kind = "text",
     .model_types = (const char *const[]){"kimi_linear", NULL},
     .gguf = (const char *const[]){"kimi-linear", NULL},
     .names = NAMES,
+    .mlx_names = MLX_NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", "model.mtp*", NULL},
     .adjust = adjust,
     .layer = layer,

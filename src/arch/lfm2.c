@@ -96,6 +96,11 @@ static const RoleDelta NAMES[] = {
     {ROLE_COUNT, {NULL, NULL}},
 };
 
+static const char *const MLX_NAMES[][2] = {{"feed_forward.w1", "feed_forward.gate_proj"},
+                                           {"feed_forward.w3", "feed_forward.up_proj"},
+                                           {"feed_forward.w2", "feed_forward.down_proj"},
+                                           {NULL, NULL}};
+
 const Arch ARCH_LFM2 = {
     .name = "lfm2",
     .kind = "text",
@@ -113,6 +118,7 @@ const Arch ARCH_LFM2_MOE = {
     .model_types = (const char *const[]){"lfm2_moe", NULL},
     .gguf = (const char *const[]){"lfm2moe", NULL},
     .names = NAMES,
+    .mlx_names = MLX_NAMES,
     .rope_theta = 1000000,
     .adjust = adjust_all,
     .layer = moe_layer,

@@ -156,25 +156,18 @@ static Val dense(const Llama4 *m, Val x, int i, const Role roles[3], uint32_t wi
     return block_ffn(m->d->b, &p, x, i);
 }
 
-/* What goes into the chosen experts' activation: one matrix for both, but for GGUF. */
-static void expert_halves(const Llama4 *m, Val in, Val routes, int i, Val *gate, Val *up) {
+/* Gate (0) or up (1) of the experts: apart in MLX and GGUF files, else side by side in one stack of
+ * [inputs, outputs]. */
+static Val expert_half(const Llama4 *m, Val in, Val routes, int i, uint32_t which) {
     Decoder *d = m->d;
-    ProgBuilder *b = d->b;
     uint32_t n = m->n_experts, w = m->expert_width;
-    TakeExperts p = {.role = ROLE_EXPERT_GATE, .n_experts = n, .n = w, .k = d->hidden};
-    if (d->config->gguf) {
-        *gate = prog_experts(b, in, routes, arch_take_experts(d, i, &p, NULL), W_NONE, n, w);
-        p.role = ROLE_EXPERT_UP;
-        *up = prog_experts(b, in, routes, arch_take_experts(d, i, &p, NULL), W_NONE, n, w);
-        return;
+    TakeExperts p = {
+        .role = which ? ROLE_EXPERT_UP : ROLE_EXPERT_GATE, .n_experts = n, .n = w, .k = d->hidden};
+    if (!weights_has(d->weights, p.role, i, ".weight")) {
+        p.role = ROLE_EXPERT_GATE_UP, p.across = true;
+        p.stored = d->hidden, p.columns = 2 * w, p.column = which * w;
     }
-    p.role = ROLE_EXPERT_GATE_UP, p.n = 2 * w;
-    Val h = prog_experts(b, in, routes, arch_take_experts(d, i, &p, NULL), W_NONE, n, 2 * w);
-    for (uint32_t j = 0; j < m->k; j++) {
-        Val g = prog_view(b, h, 2 * w * j, w), u = prog_view(b, h, 2 * w * j + w, w);
-        *gate = j ? prog_concat(b, *gate, g) : g;
-        *up = j ? prog_concat(b, *up, u) : u;
-    }
+    return prog_experts(d->b, in, routes, arch_take_experts(d, i, &p, NULL), W_NONE, n, w);
 }
 
 static Val experts(const Llama4 *m, Val x, int i) {
@@ -184,12 +177,12 @@ static Val experts(const Llama4 *m, Val x, int i) {
     Val r = prog_linear_precise(b, x, arch_take_matrix(d, ROLE_ROUTER, i, n, d->hidden), W_NONE);
     OpRoute route = {.fn = ROUTE_SIGMOID, .n_experts = n, .k = m->k, .scale = 1};
     Val routes = prog_route(b, prog_probe(b, r, "layers.%d.moe.logits", i), W_NONE, route);
-    Val in = VAL_NONE, gate = VAL_NONE, up = VAL_NONE;
+    Val in = VAL_NONE;
     for (uint32_t j = 0; j < m->k; j++) {
         Val scaled = prog_mul(b, x, prog_view(b, routes, m->k + j, 1));
         in = j ? prog_concat(b, in, scaled) : scaled;
     }
-    expert_halves(m, in, routes, i, &gate, &up);
+    Val gate = expert_half(m, in, routes, i, 0), up = expert_half(m, in, routes, i, 1);
     const TakeExperts down = {.role = ROLE_EXPERT_DOWNS, .n_experts = n, .n = d->hidden, .k = w};
     Val h = prog_glu(b, gate, up, d->layer.act);
     h = prog_experts(b, h, routes, arch_take_experts(d, i, &down, NULL), W_NONE, n, d->hidden);
@@ -232,6 +225,9 @@ static const RoleDelta NAMES[] = {
     {ROLE_DOWN, {"layers.%d.feed_forward.down_proj", "blk.%d.ffn_down"}},
     {ROLE_ROUTER, {"layers.%d.feed_forward.router", "blk.%d.ffn_gate_inp"}},
     {ROLE_EXPERT_GATE_UP, {"layers.%d.feed_forward.experts.gate_up_proj", NULL}},
+    {ROLE_EXPERT_GATE, {"layers.%d.feed_forward.experts.gate_proj", "blk.%d.ffn_gate_exps"}},
+    {ROLE_EXPERT_UP, {"layers.%d.feed_forward.experts.up_proj", "blk.%d.ffn_up_exps"}},
+    {ROLE_EXPERT_DOWN, {"layers.%d.feed_forward.experts.down_proj", "blk.%d.ffn_down_exps"}},
     {ROLE_EXPERT_DOWNS, {"layers.%d.feed_forward.experts.down_proj", "blk.%d.ffn_down_exps"}},
     {ROLE_SHARED_GATE, {"layers.%d.feed_forward.shared_expert.gate_proj", "blk.%d.ffn_gate_shexp"}},
     {ROLE_SHARED_UP, {"layers.%d.feed_forward.shared_expert.up_proj", "blk.%d.ffn_up_shexp"}},

@@ -79,6 +79,7 @@ static const char *const TOWERS[] = {"model.visual.*",          "visual.*",
                                      "model.vision_model.*",    "vision_model.*",
                                      "model.audio_tower.*",     "audio_tower.*",
                                      "model.embed_vision.*",    "model.embed_audio.*",
+                                     "embed_vision.*",          "embed_audio.*",
                                      "multi_modal_projector.*", "model.multi_modal_projector.*",
                                      "image_newline",           "model.image_newline"};
 enum { N_TOWERS = sizeof TOWERS / sizeof *TOWERS };
@@ -94,8 +95,8 @@ static size_t next_layers(const Config *c, Arena *a, const char **list) {
         !config_int(c, "num_nextn_predict_layers", 0, 0, MAX_NEXT, &n, NULL))
         return 0;
     for (int64_t i = 0; i < n && layers; i++) {
-        int size = snprintf(text, sizeof text, "%s.%d.*", c->gguf ? "blk" : "*layers",
-                            (int)(layers + i));
+        int size =
+            snprintf(text, sizeof text, "%s.%d.*", c->gguf ? "blk" : "*layers", (int)(layers + i));
         const char *copy = arena_dupz(a, (Str){text, (size_t)size});
         if (copy) list[put++] = copy;
     }

@@ -161,7 +161,8 @@ bool weights_expert_name(const WeightTable *t, Role role, int layer, uint32_t ex
  * "up_proj"; a name that ends like one of the three is its. false: the pattern is of no such kind. */
 bool weights_mlx_expert_name(const WeightTable *t, const WeightOrigin *o,
                              char out[WEIGHTS_MAX_NAME]) {
-    const char *leaf = o->role == ROLE_EXPERT_DOWN             ? "down_proj"
+    bool down = o->role == ROLE_EXPERT_DOWN || o->role == ROLE_EXPERT_DOWNS;
+    const char *leaf = down                                    ? "down_proj"
                        : o->role == ROLE_EXPERT_UP || o->first ? "up_proj"
                                                                : "gate_proj";
     const char *p = pattern_of(t, CKPT_SAFETENSORS, o->role);

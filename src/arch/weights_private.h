@@ -19,6 +19,7 @@ struct WeightTable {
     Arena *a;
     QuantConfig config;
     ModuleFinder finder; /* its used: per checkpoint tensor */
+    bool *values;        /* per checkpoint tensor: read right away */
     ArchWeight *weights;
     uint32_t n_weights, cap;
     Err err;

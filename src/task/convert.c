@@ -10,6 +10,15 @@ bool convert_is_quantized(const WeightSource *s) {
     return s->form->kind != WFORM_PLAIN || s->m.format != QFORMAT_ROWS;
 }
 
+bool convert_is_norm(const WeightOrigin *o) {
+    static const Role NORMS[] = {ROLE_FINAL_NORM, ROLE_ATTN_NORM,     ROLE_POST_ATTN_NORM,
+                                 ROLE_FFN_NORM,   ROLE_POST_FFN_NORM, ROLE_Q_NORM,
+                                 ROLE_K_NORM};
+    for (size_t i = 0; i < sizeof NORMS / sizeof *NORMS; i++)
+        if (o->role == NORMS[i]) return str_eqc(STR(".weight"), o->suffix);
+    return false;
+}
+
 static const struct {
     const char *name;
     DType type;
@@ -38,12 +47,26 @@ static DType dtype_of_config(const Config *c) {
 }
 
 DType convertplan_float(const ConvertPlan *p, const ConvertItem *item) {
+    if (!item->n_parts) return item->stored->dtype;
     const WeightSource *s = &item->parts[0];
-    if (p->o->dtype != DTYPE_NONE) return p->o->dtype;
-    if (convert_is_quantized(s)) return p->decoded;
+    const CkptTensor *ct = checkpoint_find(p->ck, str_c(s->name));
+    if (p->o->dtype != DTYPE_NONE && !item->exact) return p->o->dtype;
+    if (convert_is_quantized(s) || (ct && !dtype_info(ct->dtype)->is_float)) return p->decoded;
     DType t = s->form->plain;
     if (p->ck->kind == CKPT_GGUF && t == DTYPE_F32) return p->decoded;
     return t == DTYPE_F16 || t == DTYPE_BF16 ? t : DTYPE_F32;
+}
+
+bool convert_fold(const ConvertPlan *p, ConvertItem *it, const WeightOrigin *o, Err *err) {
+    const Arch *arch = p->arch.arch;
+    bool any = false;
+    if (!arch->fold || !p->arch.resolved || it->n > UINT32_MAX) return true;
+    float *f = arena_array(p->a, float, it->n);
+    if (!f) return err_nomem(err, "factors of rows");
+    if (!arch->fold(p->arch.resolved, o, f, (uint32_t)it->n, err)) return false;
+    for (uint64_t i = 0; i < it->n; i++) any = any || f[i] != 1;
+    if (any) it->row_factors = f;
+    return true;
 }
 
 bool convertplan_add(ConvertPlan *p, const ConvertItem *item, const WeightOrigin *o, Err *err) {
@@ -105,28 +128,19 @@ static bool list_items(ConvertPlan *p, Err *err) {
     return true;
 }
 
-/* What is beside the text model would be lost. */
-static bool refuse_parts(const Config *c, Err *err) {
-    static const char *const OTHERS[] = {"vision_config", "audio_config"};
-    for (size_t i = 0; i < 2; i++)
-        if (c->json && json_is(json_get(c->json, OTHERS[i]), JSON_OBJECT))
-            return err_set(err, ERR_UNSUPPORTED,
-                           "this checkpoint has a %s: only text models can be converted",
-                           OTHERS[i]);
-    return true;
-}
-
 bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, ConvertReport *r,
                       Arena *a, Err *err) {
     *p = (ConvertPlan){.o = o, .report = r, .a = a};
     *r = (ConvertReport){0};
     if (!checkpoint_open(in, &p->ck, err)) return false;
     r->bytes_in = p->ck->tensor_bytes;
-    if (!refuse_parts(&p->ck->config, err)) return err_wrap(err, "%s", in);
     bool from_gguf = p->ck->kind == CKPT_GGUF;
     p->decoded = from_gguf ? dtype_of_gguf(p->ck) : dtype_of_config(&p->ck->config);
     if (from_gguf && o->kind == CONVERT_GGUF) return true;
-    bool ok = arch_build(p->ck, a, &p->arch, err);
+    bool ok = o->kind == CONVERT_GGUF ? arch_build_text(p->ck, a, &p->arch, err)
+                                      : arch_build(p->ck, a, &p->arch, err);
+    if (o->kind == CONVERT_MLX && !from_gguf)
+        return (ok && convert_list_stored(p, err)) || err_wrap(err, "%s", in);
     /* What a family's own code took is not all named so that it could be written back. */
     if (ok && !p->arch.resolved && (from_gguf || !p->arch.both_ways))
         ok = err_set(err, ERR_UNSUPPORTED, "family %s cannot be converted", p->arch.arch->name);

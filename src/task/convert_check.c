@@ -98,16 +98,25 @@ static bool check_vocab(const Checkpoint *from, const Checkpoint *to, Err *err) 
     return ok;
 }
 
+/* What keys cannot say is asked where a config is made of others. */
+static bool same_model(const ConvertPlan *p, const ArchModel *m, const Checkpoint *ck, Err *err) {
+    bool to_gguf = p->o->kind == CONVERT_GGUF, kept = !to_gguf && !p->ck->config.gguf;
+    const char *form = to_gguf ? "a GGUF" : "config.json";
+    bool folds = p->arch.arch->fold != NULL; /* factors are ops before and weights behind */
+    if (!folds && !same_listing(p->arch.text, m->text, form, err)) return false;
+    if (kept) return true;
+    return same_ropes(p->arch.text, m->text, form, err) &&
+           same_scales(p->arch.resolved, m, to_gguf, err) && check_vocab(p->ck, ck, err);
+}
+
 bool convert_check(const ConvertPlan *p, const char *path, float *norm_add, Err *err) {
     Checkpoint *ck;
     ArchModel m;
-    bool to_gguf = p->o->kind == CONVERT_GGUF;
-    const char *form = to_gguf ? "a GGUF" : "config.json";
     if (!checkpoint_open(path, &ck, err)) return false;
-    bool ok = arch_build(ck, p->a, &m, err) && same_listing(p->arch.text, m.text, form, err) &&
-              same_ropes(p->arch.text, m.text, form, err) &&
-              same_scales(p->arch.resolved, &m, to_gguf, err) && check_vocab(p->ck, ck, err);
-    if (ok && norm_add) *norm_add = m.resolved->norm_add;
+    bool ok = p->o->kind == CONVERT_GGUF ? arch_build_text(ck, p->a, &m, err)
+                                         : arch_build(ck, p->a, &m, err);
+    ok = ok && same_model(p, &m, ck, err);
+    if (ok && norm_add && m.resolved) *norm_add = m.resolved->norm_add;
     checkpoint_close(ck);
     return ok;
 }

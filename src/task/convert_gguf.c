@@ -68,7 +68,7 @@ static bool name_item(ConvertPlan *p, size_t i, const GgufTypes *types, GgufOut 
         it->tensor.n_dims = 1;
         it->tensor.shape[0] = it->k;
     }
-    bool is_norm = it->is_vector && str_eqc(str_c(o->suffix), ".weight");
+    bool is_norm = it->is_vector && convert_is_norm(o);
     it->add = is_norm ? p->arch.resolved->norm_add : 0;
     it->factor = query_factor(p, o);
     it->first = out->n_tensors;
@@ -131,7 +131,7 @@ static bool finish(ConvertPlan *p, GgufOut *out, float *const tables[3], const c
     const ConvertSink sink = {.gguf = out};
     if (!gguf_write_open(out, path, err) || !put_rope_tables(tables, out, err)) return false;
     if (p->arch.text && !convert_check(p, out->file.temporary, NULL, err)) return false;
-    if (!convert_run(p->items, p->n_items, &sink, p->o, err) || !gguf_write_finish(out, err))
+    if (!convert_run(p->ck, p->items, p->n_items, &sink, p->o, err) || !gguf_write_finish(out, err))
         return false;
     for (size_t i = 0; i < out->n_tensors; i++) p->report->bytes_out += out->tensors[i].n_bytes;
     return true;
@@ -166,8 +166,7 @@ static bool fetch_tensor(void *ctx, QPartId part, uint64_t from, uint64_t n_byte
     return checkpoint_read(at[0], (const CkptTensor *)(const void *)at[1], from, out, n_bytes, err);
 }
 
-/* A tensor as it is stored, as a source of rows. */
-static bool source_of(ConvertPlan *p, const CkptTensor *t, WeightSource *out, Err *err) {
+bool convert_source(ConvertPlan *p, const CkptTensor *t, WeightSource *out, Err *err) {
     const void **ctx = arena_array(p->a, const void *, 2);
     WForm *form = arena_new(p->a, WForm);
     const char *name = arena_dupz(p->a, t->name);
@@ -240,7 +239,7 @@ static bool add_again(ConvertPlan *p, const CkptTensor *t, const GgufTypes *type
                       Err *err) {
     WeightSource *s = arena_new(p->a, WeightSource);
     if (!s) return err_nomem(err, "a list of tensors");
-    if (!source_of(p, t, s, err)) return false;
+    if (!convert_source(p, t, s, err)) return false;
     ConvertItem it = {.parts = s, .n_parts = 1, .n = s->n, .k = s->k, .tensor = *t};
     it.dtype = it.tensor.dtype = type_again(p, types, t);
     if (!encode_supports(it.dtype))

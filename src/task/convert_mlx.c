@@ -64,6 +64,7 @@ static bool wants_more(const Mlx *m, const WeightOrigin *o) {
 static bool is_quantized(const Mlx *m, const ConvertItem *it, const WeightOrigin *o) {
     unsigned group = m->base.group ? m->base.group : m->base.format == QFORMAT_MLX_NVFP4 ? 16 : 32;
     if (m->p->o->plain || it->is_vector) return false;
+    if (it->is_named && !it->may_quantize) return false;
     if (o->role == ROLE_ROUTER || o->role == ROLE_SHARED_SWITCH) return false;
     if (it->k % group == 0) return true;
     m->p->report->n_odd++;
@@ -90,11 +91,10 @@ static bool name_item(Mlx *m, size_t i, Err *err) {
     ConvertItem *it = &p->items[i];
     const WeightOrigin *o = p->origins[i];
     char module[WEIGHTS_MAX_NAME];
-    if (!(m->family ? weights_name_mlx(m->family->names, o, module)
-                    : weights_name(p->arch.weights, CKPT_SAFETENSORS, o, module)))
+    if (!it->is_named && !weights_name_mlx(m->family->names, o, module))
         return err_set(err, ERR_UNSUPPORTED, "%s has no name in an MLX checkpoint",
                        it->parts[0].name);
-    Str path = arena_dup(p->a, str_c(module));
+    Str path = it->is_named ? it->module : arena_dup(p->a, str_c(module));
     if (!path.p) return err_nomem(err, "a tensor's name");
     it->first = m->n_tensors;
     it->is_mlx = is_quantized(m, it, o);
@@ -104,6 +104,7 @@ static bool name_item(Mlx *m, size_t i, Err *err) {
         bool is_parameter = m->family && (o->role == ROLE_SINKS || o->role == ROLE_SELECT_BIAS);
         const char *suffix = o->n_experts && it->is_vector ? ".bias" : o->suffix;
         if (is_parameter) suffix = ""; /* a module in GGUF files only */
+        if (it->is_named) suffix = it->suffix;
         if (!add_tensor(m, it, path, suffix, it->dtype, 0, err)) return false;
         it->tensor.name = path;
         return true;
@@ -156,10 +157,9 @@ static void put_quantization(const Mlx *m, JsonWriter *w) {
 
 static const char *const GONE[] = {"quantization", "quantization_config", "compression_config"};
 
-/* The input's members, but what is said of its quantization. */
-static void put_input_config(const Mlx *m, JsonWriter *w) {
+/* The members of the input's config, but what is said of its quantization. */
+static void put_members(const Mlx *m, const Json *c, bool inside, JsonWriter *w) {
     static const char *const TYPES[] = {"torch_dtype", "dtype"};
-    const Json *c = m->p->ck->config.json;
     DType t = m->p->o->dtype;
     for (size_t i = 0; i < c->n; i++) {
         Str key = c->items[i].key;
@@ -168,10 +168,15 @@ static void put_input_config(const Mlx *m, JsonWriter *w) {
         for (size_t k = 0; k < 2; k++) type = type || str_eqc(key, TYPES[k]);
         if (gone) continue;
         json_w_key(w, key);
-        if (type && t != DTYPE_NONE)
+        if (type && t != DTYPE_NONE) {
             json_w_str(w, str_c(convert_dtype_name(t)));
-        else
+        } else if (!inside && str_eqc(key, "text_config") && json_is(&c->items[i], JSON_OBJECT)) {
+            json_w_object(w);
+            put_members(m, &c->items[i], true, w);
+            json_w_end(w);
+        } else {
             json_w_tree(w, &c->items[i]);
+        }
     }
 }
 
@@ -183,7 +188,7 @@ static bool write_config(const Mlx *m, const OutDir *d, Err *err) {
     if (m->family)
         ok = convert_config(m->p, m->tokenizer, m->type, &w, err);
     else
-        put_input_config(m, &w);
+        put_members(m, m->p->ck->config.json, false, &w);
     for (size_t k = 0; k < 2 && !m->p->o->plain; k++) {
         json_w_key(&w, str_c(GONE[k]));
         put_quantization(m, &w);
@@ -207,17 +212,12 @@ static bool write_tensors(const Mlx *m, const OutDir *d, Err *err) {
     ConvertPlan *p = m->p;
     SafetensorsOut st = {0};
     const ConvertSink sink = {.safetensors = &st};
-    bool ok = open_tensors(m, d, &st, err) && convert_run(p->items, p->n_items, &sink, p->o, err) &&
+    bool ok = open_tensors(m, d, &st, err) &&
+              convert_run(p->ck, p->items, p->n_items, &sink, p->o, err) &&
               safetensors_write_finish(&st, err);
     safetensors_write_drop(&st);
     p->report->bytes_out = st.total_bytes;
     return ok;
-}
-
-static bool write_all(const Mlx *m, OutDir *d, Err *err) {
-    ConvertPlan *p = m->p;
-    return write_tensors(m, d, err) && write_config(m, d, err) &&
-           outdir_copy(d, p->ck, p->a, err) && outdir_finish(d, p->a, err);
 }
 
 static bool name_items(Mlx *m, Err *err) {
@@ -253,23 +253,37 @@ static bool outline(Mlx *m, const OutDir *d, Err *err) {
               safetensors_write_finish(&st, err);
     safetensors_write_drop(&st);
     if (!ok || !convert_check(p, d->temporary, &norm_add, err)) return false;
+    if (!p->arch.resolved) return true;
     for (size_t i = 0; i < p->n_items; i++) {
-        bool is_norm = p->items[i].is_vector && str_eqc(str_c(p->origins[i]->suffix), ".weight") &&
-                       p->origins[i]->role != ROLE_SINKS;
+        bool is_norm = p->items[i].is_vector && convert_is_norm(p->origins[i]);
         p->items[i].add = is_norm ? p->arch.resolved->norm_add - norm_add : 0;
     }
     return true;
+}
+
+/* The reader made something else of what was written, or nothing. */
+static bool is_misread(const Err *e) {
+    return e->kind == ERR_UNSUPPORTED || e->kind == ERR_CORRUPT || e->kind == ERR_INPUT;
+}
+
+static bool misread(const Err *why, Err *err) {
+    if (err) *err = *why;
+    if (!is_misread(why)) return false;
+    if (err) err->kind = ERR_UNSUPPORTED;
+    return err_wrap(err, "what would be written is not this model");
+}
+
+static bool write_all(Mlx *m, OutDir *d, Err *err) {
+    Err why = {0};
+    if (!outline(m, d, &why)) return misread(&why, err);
+    return write_tensors(m, d, err) && outdir_copy(d, m->p->ck, m->p->a, err) &&
+           outdir_finish(d, m->p->a, err);
 }
 
 static bool among(const char *const *names, const char *name) {
     for (; names && *names; names++)
         if (str_eqc(str_c(*names), name)) return true;
     return false;
-}
-
-/* The reader made something else of what was written, or nothing. */
-static bool is_misread(const Err *e) {
-    return e->kind == ERR_UNSUPPORTED || e->kind == ERR_CORRUPT || e->kind == ERR_INPUT;
 }
 
 /* Several families may share a form of GGUF: the first whose config says all of this model. */
@@ -287,10 +301,7 @@ static bool choose_family(Mlx *m, const OutDir *d, Err *err) {
         m->type = all[i]->model_types[0];
         if (outline(m, d, &other)) return true;
     }
-    if (err) *err = why;
-    if (!is_misread(&why)) return false;
-    if (err) err->kind = ERR_UNSUPPORTED;
-    return err_wrap(err, "what would be written is not this model");
+    return misread(&why, err);
 }
 
 static bool load_tokenizer(Mlx *m, Err *err) {
@@ -317,7 +328,6 @@ bool convert_to_mlx(ConvertPlan *p, const char *out, Err *err) {
     if (!settings(&m, err)) return false;
     m.tensors = arena_array(p->a, CkptTensor, 3 * p->n_items + 1);
     if (!m.tensors) return err_nomem(err, "a list of tensors");
-    if (!from_gguf && !name_items(&m, err)) return false;
     bool ok = outdir_open(&d, out, p->o->force, p->a, err) &&
               (from_gguf ? write_from_gguf(&m, &d, err) : write_all(&m, &d, err));
     outdir_drop(&d, p->a);

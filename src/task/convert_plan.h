@@ -28,6 +28,15 @@ bool convertplan_add(ConvertPlan *p, const ConvertItem *item, const WeightOrigin
 /* The float type that the item's numbers have or get. */
 DType convertplan_float(const ConvertPlan *p, const ConvertItem *item);
 bool convert_is_quantized(const WeightSource *s);
+/* The weight of a norm that readers may add to (Decoder.norm_add). */
+bool convert_is_norm(const WeightOrigin *o);
+/* A tensor of floats or blocks as it is stored, as a source of rows. */
+bool convert_source(ConvertPlan *p, const CkptTensor *t, WeightSource *out, Err *err) MUST_CHECK;
+/* What this family's files of other kinds have multiplied into the item's rows. */
+bool convert_fold(const ConvertPlan *p, ConvertItem *it, const WeightOrigin *o,
+                  Err *err) MUST_CHECK;
+/* convert_stored.c: a directory's tensors as items, with MLX's names. */
+bool convert_list_stored(ConvertPlan *p, Err *err) MUST_CHECK;
 
 bool convert_to_mlx(ConvertPlan *p, const char *out, Err *err) MUST_CHECK;
 bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) MUST_CHECK;

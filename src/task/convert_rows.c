@@ -92,6 +92,8 @@ static void work(void *arg, int i_thread, int n_threads) {
     uint64_t n = (p->n1 - p->n0) * it->k;
     for (uint64_t i = 0; p->ok && it->add != 0 && i < n; i++) p->rows[i] += it->add;
     for (uint64_t i = 0; p->ok && it->factor != 0 && i < n; i++) p->rows[i] *= it->factor;
+    for (uint64_t i = 0; p->ok && it->row_factors && i < n; i++)
+        p->rows[i] *= it->row_factors[p->n0 + i / it->k];
     if (p->ok && it->permute) permute_rows(it, p);
     p->ok = p->ok && encode(it, p, &p->err);
 }
@@ -167,13 +169,37 @@ static bool run_item(Run *r, const ConvertItem *it, Err *err) {
     return true;
 }
 
+enum { COPY_BYTES = 4 << 20 };
+
+static bool is_copy(const ConvertItem *it) {
+    if (!it->stored || it->is_mlx) return false;
+    return !it->n_parts || (it->dtype == it->stored->dtype && it->add == 0 && it->factor == 0 &&
+                            !it->row_factors && !it->permute);
+}
+
+static bool copy_item(Run *r, const Checkpoint *ck, const ConvertItem *it, Err *err) {
+    const CkptTensor *t = it->stored;
+    uint8_t *piece = mem_resize_array(NULL, COPY_BYTES, 1);
+    bool ok = piece || err_nomem(err, "rows to convert");
+    for (uint64_t at = 0; ok && at < t->n_bytes; at += COPY_BYTES) {
+        size_t n = t->n_bytes - at < COPY_BYTES ? (size_t)(t->n_bytes - at) : COPY_BYTES;
+        if (r->o->progress && !r->o->progress(r->o->ctx, it->tensor.name, r->done, r->total))
+            ok = err_set(err, ERR_CANCELLED, "stopped");
+        ok = ok && checkpoint_read(ck, t, at, piece, n, err) &&
+             safetensors_write_put(r->sink->safetensors, it->first, at, piece, n, err);
+    }
+    mem_free(piece);
+    r->done += it->n * it->k;
+    return ok;
+}
+
 static uint64_t total_elements(const ConvertItem *items, size_t n) {
     uint64_t all = 0;
     for (size_t i = 0; i < n; i++) all += items[i].n * items[i].k;
     return all;
 }
 
-bool convert_run(const ConvertItem *items, size_t n, const ConvertSink *sink,
+bool convert_run(const Checkpoint *ck, const ConvertItem *items, size_t n, const ConvertSink *sink,
                  const ConvertOptions *o, Err *err) {
     Run r = {.sink = sink, .o = o, .total = total_elements(items, n)};
     Pool *pool = pool_new(o->n_threads > 0 ? o->n_threads : os_n_cores(), err);
@@ -184,7 +210,9 @@ bool convert_run(const ConvertItem *items, size_t n, const ConvertSink *sink,
     r.pieces = pieces;
     r.pool = pool;
     for (size_t i = 0; ok && i < n; i++)
-        ok = run_item(&r, &items[i], err) || err_wrap(err, STR_F, STR_A(items[i].tensor.name));
+        ok = (is_copy(&items[i]) ? copy_item(&r, ck, &items[i], err)
+                                 : run_item(&r, &items[i], err)) ||
+             err_wrap(err, STR_F, STR_A(items[i].tensor.name));
     if (ok && o->progress) (void)o->progress(o->ctx, STR_NONE, r.total, r.total);
     for (int i = 0; pieces && i < n_threads; i++) {
         Piece *p = &pieces[i];

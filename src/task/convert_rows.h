@@ -22,7 +22,15 @@ typedef struct ConvertItem {   /* one tensor to write; an MLX module's two or th
     EncodeMlx mlx;     /* is_mlx */
     DType dtype;       /* otherwise */
     CkptTensor tensor; /* name, dtype and shape as written; is_mlx: of the codes */
-    size_t first;      /* index of its (first) tensor in the writer */
+    /* A tensor of the input that it is all of, NULL: none: its bytes where nothing is changed. Of
+     * what is no float there are no parts. */
+    const CkptTensor *stored;
+    const float *row_factors; /* per row, times every element, NULL: none */
+    /* to MLX, of a directory's tensors: named, and what is known of it */
+    bool is_named, may_quantize, exact;
+    Str module;
+    const char *suffix;
+    size_t first; /* index of its (first) tensor in the writer */
 } ConvertItem;
 
 typedef struct ConvertSink { /* where bytes go: either writer */
@@ -30,8 +38,8 @@ typedef struct ConvertSink { /* where bytes go: either writer */
     GgufOut *gguf;
 } ConvertSink;
 
-/* All items, in order. */
-bool convert_run(const ConvertItem *items, size_t n, const ConvertSink *sink,
+/* All items, in order. ck: where stored tensors are. */
+bool convert_run(const Checkpoint *ck, const ConvertItem *items, size_t n, const ConvertSink *sink,
                  const ConvertOptions *o, Err *err) MUST_CHECK;
 
 #endif
