@@ -255,8 +255,10 @@ static bool outline(Mlx *m, const OutDir *d, Err *err) {
     if (!ok || !convert_check(p, d->temporary, &norm_add, err)) return false;
     if (!p->arch.resolved) return true;
     for (size_t i = 0; i < p->n_items; i++) {
-        bool is_norm = p->items[i].is_vector && convert_is_norm(p->origins[i]);
-        p->items[i].add = is_norm ? p->arch.resolved->norm_add - norm_add : 0;
+        ConvertItem *it = &p->items[i];
+        bool beside = it->is_named && !it->is_text;
+        bool is_norm = !beside && it->is_vector && convert_is_norm(p->origins[i]);
+        it->add = is_norm ? p->arch.resolved->norm_add - norm_add : 0;
     }
     return true;
 }

@@ -27,7 +27,7 @@ typedef struct ConvertItem {   /* one tensor to write; an MLX module's two or th
     const CkptTensor *stored;
     const float *row_factors; /* per row, times every element, NULL: none */
     /* to MLX, of a directory's tensors: named, and what is known of it */
-    bool is_named, may_quantize, exact;
+    bool is_named, is_text, may_quantize, exact;
     Str module;
     const char *suffix;
     size_t first; /* index of its (first) tensor in the writer */

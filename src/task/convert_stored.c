@@ -152,6 +152,7 @@ static void shape_of(ConvertItem *it, const CkptTensor *ct, const WeightOrigin *
 }
 
 static bool add_item(Stored *s, ConvertItem *it, const WeightOrigin *o, bool is_text, Err *err) {
+    it->is_text = is_text;
     it->exact = is_text && is_exact(o->role);
     return (!is_text || convert_fold(s->p, it, o, err)) && convertplan_add(s->p, it, o, err);
 }
