@@ -232,6 +232,8 @@ static bool read_awq(QuantConfig *q, const Json *o, Err *err) {
     QuantSpec *g = &q->global;
     g->exact = true;
     if (!check_text(entry, o, "version", "gemm", err) ||
+        !check_text(entry, o, "format", "gemm", err) ||
+        !check_text(entry, o, "checkpoint_format", "gemm", err) ||
         !check_text(entry, o, "backend", "autoawq", err) ||
         !read_uint(entry, o, "w_bit", 8, &g->bits, err) ||
         !read_uint(entry, o, "bits", 8, &g->bits, err) ||
@@ -306,6 +308,10 @@ static bool read_ct(QuantConfig *q, const Json *o, Arena *a, Err *err) {
 /* The library's default is blocks of 128; null says that there are none. Matrices whose scales are
  * one, or one a row, are read as such anyway. */
 static bool read_fp8(QuantConfig *q, const Json *o, Err *err) {
+    const Json *divides = json_get(o, "weight_scale_semantics"); /* GPTQModel's: by the scale */
+    if (divides && divides->type != JSON_NULL)
+        return bad_value(q->global.entry, "weight_scale_semantics", divides,
+                         "configs without it, whose scales are multiplied", err);
     if (!json_get(o, "weight_block_size")) q->global.block_n = q->global.block_k = 128;
     return read_block(q->global.entry, o, "weight_block_size", &q->global, err);
 }

@@ -1,5 +1,5 @@
 /* bitsandbytes 4 bit (nf4, fp4): weight U8 [N*K/2, 1], flat row-major, high nibble first; one
- * absmax per block of 64 along the flat order; a table of 16 floats. Double quantization: absmax
+ * absmax per block of 64 along the flat order, over the ends of rows; a table of 16 floats. Double quantization: absmax
  * is U8, looked up in nested_quant_map, times nested_absmax per 256 blocks, plus an offset (from
  * the JSON tensor weight.quant_state.*, which the caller reads). */
 #include <math.h>
@@ -32,7 +32,7 @@ static bool bnb_keep_bytes(WForm *wf, const QMatrix *m, uint64_t block, Arena *a
     wf->sub = WSUB_NESTED;
     wf->nested = values;
     wf->nested_offset = m->bnb_nested_offset;
-    wf->super = m->k % block ? m->k : gcd(block * m->bnb_nested_block, m->k);
+    wf->super = block % m->k ? gcd(block * m->bnb_nested_block, m->k) : m->k;
     return true;
 }
 
@@ -73,9 +73,6 @@ bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
                        (unsigned long long)qpart_count(t), (unsigned long long)m->n,
                        (unsigned long long)m->k, (unsigned long long)form_ceil_div(m->n * m->k, 2),
                        (unsigned long long)n_blocks);
-    if (m->k % block && block % m->k)
-        return err_set(err, ERR_UNSUPPORTED, "bitsandbytes: blocks of %llu straddle rows of %llu",
-                       (unsigned long long)block, (unsigned long long)m->k);
     if (m->part[QPART_SCALE].dtype == DTYPE_U8 && !bnb_nested(wf, m, block, n_blocks, a, err))
         return false;
     if (!t->data || t->n_bytes < 64 || t->from)
@@ -87,9 +84,13 @@ bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     for (int c = 0; c < 16; c++) wf->values[c] = f32_at(m, QPART_TABLE, (uint64_t)c);
     if (m->k % block == 0) {
         form_scales_at(wf, m, block, m->k / block, m->k / block, 1);
-    } else {
+    } else if (block % m->k == 0) {
         form_scales_at(wf, m, m->k, 1, 1, 1);
         wf->stored.row_div = block / m->k;
+    } else { /* blocks go on in the next row: columns up to a common divisor share one */
+        uint64_t group = gcd(block, m->k);
+        form_scales_at(wf, m, group, m->k / group, m->k / group, 1);
+        wf->stored.flat = block;
     }
     return true;
 }

@@ -136,6 +136,7 @@ int form_zero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
 
 uint64_t form_scale_index(const WForm *wf, uint64_t n, uint64_t g) {
     const struct WFormStored *s = &wf->stored;
+    if (s->flat) return (n * wf->k + g * s->group) / s->flat;
     uint64_t row = n / s->stack_rows * s->scale_rows + n % s->stack_rows / s->row_div;
     return row * s->row_stride + g * s->group_stride;
 }

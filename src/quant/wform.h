@@ -88,7 +88,8 @@ typedef struct WForm {
         uint64_t scale_rows;               /* rows of the scale tensor per stack item */
         uint64_t row_div;                  /* scale row = row in stack item / row_div */
         uint64_t row_stride, group_stride; /* of SCALE (and MLX biases), elements */
-        uint64_t global_rows;              /* rows per element of GLOBAL */
+        uint64_t flat; /* not 0: a scale is of so many elements along the flat order, across rows */
+        uint64_t global_rows;  /* rows per element of GLOBAL */
         double global_div;     /* second scale is GLOBAL / global_div, or 1 / GLOBAL if negative */
         const uint32_t *g_idx; /* group of each column as stored, or NULL: k / group */
         const uint32_t *from_group; /* stored group of a canonical group, or NULL: the same */

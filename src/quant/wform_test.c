@@ -235,6 +235,10 @@ static void test_fp8_stacks_and_power_of_two_scales(void **state) {
     m.part[QPART_SCALE] = qpart_of(DTYPE_U8, 3, blocks16, powers, 8);
     decode_and_check_form(&m);
     assert_true(parts.got[16] == 2 && parts.got[8 * 24] == 0.5f && isnan(parts.got[19 * 24 + 23]));
+    m.block_n = m.block_k = 128; /* what the config says of the others */
+    m.part[QPART_SCALE] = part1(DTYPE_F32, 20, parts.scales);
+    decode_and_check_form(&m);
+    assert_true(parts.got[3 * 24] == parts.scales[3]);
     m.block_n = m.block_k = 0; /* one scale per expert */
     m.part[QPART_SCALE] = part1(DTYPE_F32, 2, parts.scales);
     decode_and_check_form(&m);
@@ -266,23 +270,53 @@ static void test_bnb_double_quantization_and_wide_blocks(void **state) {
     for (int i = 0; i < 256; i++) nested_table[i] = (float)i / 256;
     for (int i = 0; i < 8; i++) absmax[i] = (uint8_t)(i * 30);
     for (int i = 0; i < 256; i++) parts.bytes[i] = (uint8_t)(i * 7);
-    for (unsigned k = 32; k <= 128; k *= 2) { /* a block spans two rows, one row, half a row */
+    /* a block spans two rows, one, half a row; it ends within a row, also where no kernel's group does */
+    static const unsigned WIDTHS[] = {32, 64, 128, 96, 100};
+    for (size_t w = 0; w < sizeof WIDTHS / sizeof *WIDTHS; w++) {
+        unsigned k = WIDTHS[w], n = 512 / k;
         QMatrix m = {.format = QFORMAT_BNB_NF4,
-                     .n = 512 / k,
+                     .n = n,
                      .k = k,
                      .bnb_nested_block = 4,
                      .bnb_nested_offset = 0.5f};
-        m.part[QPART_WEIGHT] = part2(DTYPE_U8, 256, 1, parts.bytes);
+        m.part[QPART_WEIGHT] = part2(DTYPE_U8, n * k / 2, 1, parts.bytes);
         m.part[QPART_SCALE] = part1(DTYPE_U8, 8, absmax);
         m.part[QPART_TABLE] = part1(DTYPE_F32, 16, table);
         m.part[QPART_NESTED_SCALE] = part1(DTYPE_F32, 2, nested);
         m.part[QPART_NESTED_TABLE] = part1(DTYPE_F32, 256, nested_table);
-        decode_and_check_form(&m);
-        for (int i = 0; i < 512; i++) {
+        Err err = {0};
+        if (k % 16 == 0)
+            decode_and_check_form(&m);
+        else if (!decode_matrix(&m, 0, n, parts.got, &err))
+            fail_msg("%s", err.msg);
+        for (unsigned i = 0; i < n * k; i++) {
             float s = nested_table[absmax[i / 64]] * nested[i / 256] + 0.5f;
             assert_true(parts.got[i] == s * table[parts.bytes[i / 2] >> (i % 2 ? 0 : 4) & 15]);
         }
     }
+}
+
+/* W4A8: codes of 4 bits, a byte each. DeepSeek's experts: fp4 in bytes with a sign. */
+static void test_few_bits_in_signed_bytes(void **state) {
+    (void)state;
+    memset(&parts, 0, sizeof parts);
+    const float scale[2] = {0.5f, 3};
+    const uint8_t powers[2] = {126, 129};
+    for (int i = 0; i < 64; i++) parts.bytes[i] = (uint8_t)(i % 16 - 8);
+    QMatrix m = {.format = QFORMAT_CT_INT, .n = 2, .k = 32, .bits = 4};
+    m.part[QPART_WEIGHT] = part2(DTYPE_I8, 2, 32, parts.bytes);
+    m.part[QPART_SCALE] = part2(DTYPE_F32, 2, 1, scale);
+    decode_and_check_form(&m);
+    for (int i = 0; i < 64; i++)
+        assert_true(parts.got[i] == scale[i / 32] * (float)(int8_t)parts.bytes[i]);
+    for (int i = 0; i < 32; i++) parts.bytes[i] = (uint8_t)(i * 29 + 3);
+    m = (QMatrix){.format = QFORMAT_CT_MXFP4, .n = 2, .k = 32};
+    m.part[QPART_WEIGHT] = part2(DTYPE_I8, 2, 16, parts.bytes);
+    m.part[QPART_SCALE] = part2(DTYPE_F8_E8M0, 2, 1, powers);
+    decode_and_check_form(&m);
+    for (int i = 0; i < 64; i++)
+        assert_true(parts.got[i] == fp_e8m0_to_f32(powers[i / 32]) *
+                                        fp_e2m1_to_f32(parts.bytes[i / 2] >> (i % 2 ? 4 : 0) & 15));
 }
 
 /* The formula of LLM.int8(): the row's largest magnitude over 127, times the code. */
@@ -503,6 +537,7 @@ int main(void) {
         cmocka_unit_test(test_fp8_stacks_and_power_of_two_scales),
         cmocka_unit_test(test_bitnet_rows_not_in_fours),
         cmocka_unit_test(test_bnb_double_quantization_and_wide_blocks),
+        cmocka_unit_test(test_few_bits_in_signed_bytes),
         cmocka_unit_test(test_bnb_int8),
         cmocka_unit_test(test_gguf_nvfp4_second_scale_per_expert),
         cmocka_unit_test(test_second_scale_only_for_nvfp4),
