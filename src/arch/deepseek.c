@@ -19,10 +19,12 @@ static int64_t size(const Config *c, uint32_t dflt) { return c->gguf ? CONFIG_RE
 static bool gguf_adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     double warmth;
-    if (!config_float(d->config, "attn_temperature_scale", 0, 0, 1e6, &warmth, err)) return false;
-    if (warmth > 0)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "attention.temperature_scale is %g; only 0 is accepted", warmth);
+    int64_t floor = 1;
+    if (!config_float(d->config, ".attention.temperature_scale", 0, 0, 1e6, &warmth, err) ||
+        (warmth > 0 && !config_int(d->config, ".attention.temperature_length", CONFIG_REQUIRED, 1,
+                                   UINT32_MAX, &floor, err)))
+        return false;
+    l->warmth = (OpPosScale){.scale = (float)warmth, .floor = (float)floor}; /* Mistral Large 3 */
     /* the share that rope's columns are of the head is of no use here */
     l->rope_spec.rot_dim = l->rope_spec.freq_dim = l->mla.rope_dim / 2 * 2;
     l->qkv_bias = weights_has(d->weights, ROLE_MLA_KV_DOWN, 0, ".bias");

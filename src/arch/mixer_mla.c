@@ -72,6 +72,7 @@ Val mixer_mla(Decoder *d, const LayerSpec *l, Val h, int i) {
                   .norm_eps = s->norm_eps,
                   .rotates = l->rope,
                   .interleaved = l->rope_interleaved,
+                  .warmth = d->layer.warmth.scale != 0 ? d->warmth : VAL_NONE,
                   .q_down = W_NONE,
                   .q_bias = W_NONE,
                   .kv_bias = W_NONE,

@@ -32,7 +32,9 @@ Val block_mla(ProgBuilder *b, const MlaBlock *p, Val x, Val q_in, Val picks, int
         b,
         (ProgPlane){
             .layer = layer, .heads = 1, .head_cols = cols, .use = PLANE_LATENT, .keep = KEEP_ALL});
-    Val q = prog_probe(b, queries(b, p, q_in, layer), "layers.%d.mla.latent_q", layer);
+    Val q = queries(b, p, q_in, layer);
+    if (p->warmth != VAL_NONE) q = prog_mul(b, q, p->warmth);
+    prog_probe(b, q, "layers.%d.mla.latent_q", layer);
     prog_kv_write(b, keys(b, p, x, layer), plane);
     Val a = prog_attn_picked(b, q, picks, plane, plane, W_NONE,
                              (OpAttn){.n_heads = p->n_heads,

@@ -16,6 +16,7 @@ typedef struct MlaBlock {
     uint32_t n_heads, nope_dim, rope_dim, v_dim, rank;
     float scale, norm_eps;
     bool rotates, interleaved; /* rotates false: the rope columns are columns like others */
+    Val warmth;                /* a factor of each row's queries; VAL_NONE: none */
     uint32_t rope_spec;
     WeightId q;                      /* [n_heads * (nope_dim + rope_dim), hidden or q's rank] */
     WeightId q_down, q_bias, q_norm; /* W_NONE: q is made of the row itself */

@@ -246,6 +246,11 @@ static bool scaling_name(const Config *c, ConfigValue *out) {
     double factor;
     const GgufValue *v = arch_get(c, ".rope.scaling.type");
     if (gguf_str(v, &type)) return !str_eq(type, STR("none")) && put_text(out, type);
+    if (v) { /* the reader of the key then names what it found */
+        out->source = CONFIG_GGUF;
+        out->gguf = v;
+        return true;
+    }
     if (gguf_tensor(c->gguf, STR("rope_factors_long.weight")))
         return put_text(out, STR("longrope"));
     if (arch_number(c, ".rope.scale_linear", &factor) && factor > 0)
