@@ -286,6 +286,11 @@ static bool part_add(Module *mod, QPartId id, const CkptTensor *t, Err *err) {
                        "tensor " STR_F " has %d dimensions, at most %d are accepted",
                        STR_A(t->name), t->n_dims, QPART_MAX_DIMS);
     mod->m.part[id] = qpart_of(t->dtype, t->n_dims, t->shape, NULL, t->n_bytes);
+    /* scales of blocks as [rows, 1, columns, 1] */
+    if (id == QPART_SCALE && t->n_dims == 4 && t->shape[1] == 1 && t->shape[3] == 1) {
+        const uint64_t flat[2] = {t->shape[0], t->shape[2]};
+        mod->m.part[id] = qpart_of(t->dtype, 2, flat, NULL, t->n_bytes);
+    }
     mod->fetch->part[id] = t;
     bool whole = id == QPART_G_IDX || id == QPART_TABLE || id == QPART_NESTED_TABLE;
     /* an odd size is refused with the shapes */

@@ -317,7 +317,10 @@ static bool read_fp8(QuantConfig *q, const Json *o, Err *err) {
 }
 
 static bool read_modelopt(QuantConfig *q, const Json *o, Err *err) {
-    static const char ALGOS[] = "FP8|NVFP4|MXFP4|MXFP8|FP8_PER_CHANNEL_PER_TOKEN|MIXED_PRECISION";
+    static const char ALGOS[] = "FP8|NVFP4|MXFP4|MXFP8|FP8_PER_CHANNEL_PER_TOKEN|FP8_PB_WO|"
+                                "W4A16_NVFP4|W4A8_NVFP4_FP8|W4A8_MXFP4_FP8|MIXED_PRECISION";
+    /* where a scale is of a block, and not of a matrix or a row, the block is of 128 by 128 */
+    q->global.block_n = q->global.block_k = 128;
     return check_text(q->global.entry, o, "quant_algo", ALGOS, err);
 }
 
