@@ -109,7 +109,9 @@ static void moe_experts(Decoder *d, const MoeSpec *m, int i, MoeBlock *p) {
     up.role = m->interleaved ? ROLE_EXPERT_GATE : ROLE_EXPERT_UP;
     if (m->interleaved) gate.step = up.step = 2, up.first = 1;
     down.role = ROLE_EXPERT_DOWN, down.n = d->hidden, down.k = m->width;
-    if (m->stacked) moe_stacks(d, m, i, &gate, &up, &down);
+    /* some GGUF files have them so, whatever the family */
+    bool fused = d->config->gguf && weights_has(d->weights, ROLE_EXPERT_GATE_UP, i, ".weight");
+    if (m->stacked || fused) moe_stacks(d, m, i, &gate, &up, &down);
     p->gate = arch_take_experts(d, i, &gate, m->biases ? &p->gate_bias : NULL);
     p->up = arch_take_experts(d, i, &up, m->biases ? &p->up_bias : NULL);
     p->down = arch_take_experts(d, i, &down, m->biases ? &p->down_bias : NULL);

@@ -38,7 +38,8 @@ static bool gguf_attn_read(const Gemma4 *m, int i, GemmaAttn *p, Err *err) {
                          p->head_dim, 1, MAX_HEAD_DIM, &v_dim, err) &&
               decoder_kv_heads(d, i, d->layer.n_kv_heads, &p->n_kv_heads, err) &&
               heads_divide(d, p->n_kv_heads, err);
-    p->k_is_v = !weights_has(d->weights, ROLE_V, i, ".weight");
+    p->k_is_v = !weights_has(d->weights, ROLE_V, i, ".weight") &&
+                !weights_has(d->weights, ROLE_QKV, i, ".weight");
     return ok && (v_dim == p->head_dim ||
                   err_set(err, ERR_UNSUPPORTED,
                           "heads of %u columns with values of %u; equal sizes are accepted",

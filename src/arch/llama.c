@@ -7,7 +7,8 @@ bool llama_adjust(Decoder *d, Err *err) {
     LayerSpec *l = &d->layer;
     if (!decoder_attn_bias(d, err)) return false;
     if (d->config->gguf) { /* no key tells there, only the tensors do */
-        l->qkv_bias = weights_has(d->weights, ROLE_Q, 0, ".bias");
+        l->qkv_bias = weights_has(d->weights, ROLE_Q, 0, ".bias") ||
+                      weights_has(d->weights, ROLE_QKV, 0, ".bias");
         l->o_bias = weights_has(d->weights, ROLE_O, 0, ".bias");
     }
     return config_bool(d->config, "mlp_bias", false, &l->mlp_bias, err);

@@ -54,7 +54,8 @@ static bool read_gguf(Llama4 *m, Err *err) {
     m->nope_each = window ? NOPE_EACH : 0;
     m->warmth = (OpPosScale){0.1f, NOPE_CHUNK, 1};
     m->tuned = true;
-    d->layer.qkv_bias = weights_has(d->weights, ROLE_Q, 0, ".bias");
+    d->layer.qkv_bias = weights_has(d->weights, ROLE_Q, 0, ".bias") ||
+                        weights_has(d->weights, ROLE_QKV, 0, ".bias");
     d->layer.o_bias = weights_has(d->weights, ROLE_O, 0, ".bias");
     if (!config_int(c, "interleave_moe_layer_step", CONFIG_REQUIRED, 0, INT32_MAX, &m->moe_each,
                     err) ||

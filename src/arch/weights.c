@@ -94,6 +94,40 @@ static bool part_take(WeightTable *t, WeightKind kind, int layer, const char *su
     return out->row_map || err_nomem(&t->err, "weight table");
 }
 
+/* Some GGUF files have queries, keys and values in one tensor, in this order. */
+static bool is_fused(const WeightTable *t, int layer, const char *suffix, const TakePart *parts) {
+    return t->ck->kind == CKPT_GGUF && parts[0].role == ROLE_Q &&
+           !weights_role_find(t, ROLE_Q, layer, suffix) &&
+           weights_role_find(t, ROLE_QKV, layer, suffix);
+}
+
+/* The parts' rows there. */
+static const TakePart *fused_parts(WeightTable *t, WeightKind kind, int layer, const char *suffix,
+                                   const TakePart *parts, int n_parts) {
+    const CkptTensor *ct = weights_role_find(t, ROLE_QKV, layer, suffix);
+    TakePart *out = arena_array(t->a, TakePart, (size_t)n_parts);
+    uint32_t end = 0, rows = ct->shape[0] <= INT32_MAX ? (uint32_t)ct->shape[0] : 0;
+    for (int i = 0; out && i < n_parts; i++) {
+        TakePart *p = &out[i];
+        *p = parts[i];
+        uint32_t n = kind == WEIGHT_VECTOR ? p->k : p->n, from = p->role == ROLE_Q ? 0 : end;
+        uint32_t *map = p->transform == TRANSFORM_UNPERMUTE ? unpermute_map(t->a, n, p->head_dim)
+                                                            : arena_array(t->a, uint32_t, n);
+        for (uint32_t r = 0; map && r < n; r++) {
+            if (p->transform == TRANSFORM_NONE) map[r] = p->rows ? p->rows[r] : r;
+            map[r] += from;
+        }
+        if (i == 0 || p->role != ROLE_Q) end += p->rows ? p->n_stored : n;
+        p->role = ROLE_QKV;
+        p->transform = TRANSFORM_NONE;
+        p->rows = map;
+        if (!map) out = NULL;
+    }
+    for (int i = 0; out && i < n_parts; i++) out[i].n_stored = rows > end ? rows : end;
+    if (!out) err_nomem(&t->err, "weight table");
+    return out;
+}
+
 bool weights_grow(WeightTable *t) {
     if (t->n_weights < t->cap) return true;
     uint32_t cap = t->cap ? t->cap * 2 : 256;
@@ -121,9 +155,14 @@ int32_t weights_take(WeightTable *t, WeightKind kind, int layer, const char *suf
         err_nomem(&t->err, "weight table");
         return -1;
     }
+    const TakePart *stored = parts;
+    if (is_fused(t, layer, suffix, parts)) {
+        stored = fused_parts(t, kind, layer, suffix, parts, n_parts);
+        if (!stored) return -1;
+    }
     for (int i = 0; i < n_parts; i++) {
         const TakePart *p = &parts[i];
-        if (!part_take(t, kind, layer, suffix, p, &src[i])) return -1;
+        if (!part_take(t, kind, layer, suffix, &stored[i], &src[i])) return -1;
         origins[i] = (WeightOrigin){.role = p->role, .layer = layer, .suffix = suffix};
         if (p->transform == TRANSFORM_UNPERMUTE) origins[i].head_dim = p->head_dim;
         if (p->rows) origins[i].n_stored = p->n_stored;
