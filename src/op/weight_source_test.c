@@ -260,6 +260,41 @@ static void failed_reads_are_not_kept(void **state) {
     arena_deinit(&f.arena);
 }
 
+/* A quantized matrix as floats: its rows are the decoded ones whatever is asked for first, and they
+ * can be read as columns. */
+static void decoded_matrices_can_be_turned(void **state) {
+    (void)state;
+    enum { N = 64, K = 96, FIRST = 16, INPUTS = 32 };
+    for (int kind = 0; kind < 2; kind++) {
+        File f;
+        Err err = {0};
+        WeightScratch sc = {0};
+        WeightSource all;
+        float want[N * K], got[N * K], column[INPUTS];
+        if (kind == 0)
+            file_gptq(&f, N, K);
+        else
+            file_floats(&f, N, K);
+        if (!decode_with(&f.form, &f.m, 0, N, want, &err)) fail_msg("%s", err.msg);
+        if (!wsource_decoded(&f.source, &f.arena, &all, &err)) fail_msg("%s", err.msg);
+        assert_true(wsource_f32(&all, 40, N, got, &sc, &err));
+        assert_memory_equal(got, want + 40 * K, (N - 40) * K * sizeof *got);
+        assert_true(wsource_f32(&all, 0, N, got, &sc, &err));
+        assert_memory_equal(got, want, sizeof got);
+        all.transposed = true;
+        all.row0 = FIRST;
+        all.n = K;
+        all.k = INPUTS;
+        for (uint32_t c = 0; c < K; c++) {
+            assert_true(wsource_f32(&all, c, c + 1, column, &sc, &err));
+            for (uint32_t i = 0; i < INPUTS; i++)
+                assert_true(column[i] == want[(FIRST + i) * K + c]);
+        }
+        wsource_scratch_deinit(&sc);
+        arena_deinit(&f.arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_gives_the_same_rows),
@@ -270,6 +305,7 @@ int main(void) {
         cmocka_unit_test(another_source_is_not_mistaken),
         cmocka_unit_test(taps_come_first),
         cmocka_unit_test(failed_reads_are_not_kept),
+        cmocka_unit_test(decoded_matrices_can_be_turned),
     };
     return cmocka_run_group_tests_name("weight_source", tests, NULL, NULL);
 }
