@@ -208,8 +208,15 @@ static Val build_layer(Decoder *d, const LayerSpec *l, Val x, int i) {
     return prog_probe(b, x, "layers.%d.out", i);
 }
 
+/* A config may ask for a tie where the file has a head of its own: if that differs, it is the head. */
+static void untie(Decoder *d) {
+    if (d->tied && weights_has(d->weights, ROLE_HEAD, -1, ".weight"))
+        d->tied = weights_same(d->weights, ROLE_EMBED, ROLE_HEAD);
+}
+
 Val decoder_head(Decoder *d, Val x) {
     ProgBuilder *b = d->b;
+    untie(d);
     x = prog_probe(b, mixer_norm(d, x, ROLE_FINAL_NORM, -1), "final_norm");
     prog_output(b, x, "hidden");
     if (d->tied) weights_ignore(d->weights, ROLE_HEAD, -1);
@@ -275,10 +282,10 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
         x = d->arch->body ? d->arch->body(d, l, x, (int)i) : build_layer(d, l, x, (int)i);
         x = decoder_deepstack(d, x, i);
     }
+    prog_output(d->b, decoder_head(d, prog_select(d->b, x)), "logits");
     *resolved = *d;
     out->resolved = resolved;
     out->layers = layers;
-    prog_output(d->b, decoder_head(d, prog_select(d->b, x)), "logits");
     if (!weights_finish(d->weights, err)) return false;
     return decoder_finish(d, out, err);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "arch/weights_private.h"
+#include "base/mem.h"
 
 enum { MAX_BIAS = 1 << 22 };
 
@@ -185,6 +186,29 @@ const double *weights_values(WeightTable *t, Role role, int layer, const char *s
     wsource_scratch_deinit(&sc);
     for (uint32_t i = 0; ok && i < n; i++) out[i] = x[i];
     return ok ? out : NULL;
+}
+
+/* Reads both as far as they are alike. */
+static bool bytes_same(const Checkpoint *ck, const CkptTensor *x, const CkptTensor *y) {
+    enum { PIECE = 1 << 18 };
+    uint8_t *buf = mem_alloc(2 * PIECE);
+    bool same = buf != NULL;
+    for (uint64_t at = 0; same && at < x->n_bytes; at += PIECE) {
+        size_t n = x->n_bytes - at < PIECE ? (size_t)(x->n_bytes - at) : PIECE;
+        same = checkpoint_read(ck, x, at, buf, n, NULL) &&
+               checkpoint_read(ck, y, at, buf + PIECE, n, NULL) && !memcmp(buf, buf + PIECE, n);
+    }
+    mem_free(buf);
+    return same;
+}
+
+bool weights_same(const WeightTable *t, Role a, Role b) {
+    const CkptTensor *x = weights_role_find(t, a, -1, ".weight"),
+                     *y = weights_role_find(t, b, -1, ".weight");
+    bool floats = x && (x->dtype == DTYPE_F32 || x->dtype == DTYPE_F16 || x->dtype == DTYPE_BF16);
+    return floats && y && x->dtype == y->dtype && x->n_dims == y->n_dims &&
+           x->n_bytes == y->n_bytes && !memcmp(x->shape, y->shape, sizeof x->shape) &&
+           bytes_same(t->ck, x, y);
 }
 
 void weights_ignore(WeightTable *t, Role role, int layer) {

@@ -285,6 +285,8 @@ int32_t weights_take_experts(WeightTable *t, int layer, const TakeExperts *p);
 int32_t weights_take_expert_biases(WeightTable *t, int layer, const TakeExperts *p);
 /* An f32 vector's values right away (rope factors). */
 const double *weights_values(WeightTable *t, Role role, int layer, const char *suffix, uint32_t n);
+/* Whether the roles' tensors, of no layer, are plain floats of one type, shape and content. */
+bool weights_same(const WeightTable *t, Role a, Role b);
 /* its tensors are known and not used (a head beside a tie) */
 void weights_ignore(WeightTable *t, Role role, int layer);
 /* Reports the first error so far. */
