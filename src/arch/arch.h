@@ -168,6 +168,7 @@ struct Arch {
     uint32_t head_dim; /* when the config does not say; 0: hidden / heads */
     double rope_theta; /* likewise; 0: 10000 */
     double rope_share; /* likewise, of partial_rotary_factor; 0: 1 */
+    bool rope_whole;   /* partial_rotary_factor of a config is not asked for: all columns turn */
     /* no layer need have a dense feed-forward: intermediate_size may be absent */
     bool no_dense;
     /* no layer has attention: nothing is asked of heads and positions */
@@ -269,6 +270,8 @@ bool decoder_moe(const Decoder *d, const char *width_key, bool normalize, MoeSpe
 /* rope_config.c: one section of several ("main", "full_attention") with the rope of a kind of layer. */
 bool rope_config_section(const Config *c, const Config *section, Arena *a, uint32_t head_dim,
                          double theta, double share, RopeSpec *out, Err *err) MUST_CHECK;
+/* As a share: all columns, whatever partial_rotary_factor of a config.json says. */
+#define ROPE_WHOLE 0.0
 /* rope_theta, rope_scaling, rope_parameters, partial_rotary_factor of a config
  * section, and mrope_section there. A family whose sections are interleaved although no file says it
  * (GGUF has no key) sets RopeSpec.sections_interleaved itself. */

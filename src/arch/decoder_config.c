@@ -120,7 +120,10 @@ static bool attn_defaults(Decoder *d, Err *err) {
     l->attn_scale = (float)(1 / sqrt((double)l->head_dim));
     return rope_config_read(c, d->arena, l->head_dim,
                             d->arch->rope_theta > 0 ? d->arch->rope_theta : 10000,
-                            d->arch->rope_share > 0 ? d->arch->rope_share : 1, &l->rope_spec, err);
+                            d->arch->rope_whole       ? ROPE_WHOLE
+                            : d->arch->rope_share > 0 ? d->arch->rope_share
+                                                      : 1,
+                            &l->rope_spec, err);
 }
 
 static bool layer_defaults(Decoder *d, Err *err) {

@@ -166,6 +166,7 @@ const Arch ARCH_FALCON_H1 = {
     .gguf = (const char *const[]){"falcon-h1", NULL},
     .names = NAMES,
     .fold = fold,
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", "*.mup_vector", NULL},
     .adjust = adjust,
     .body = body,

@@ -43,6 +43,7 @@ const Arch ARCH_GEMMA = {
     .model_types = (const char *const[]){"gemma", NULL},
     .gguf = (const char *const[]){"gemma", NULL},
     .sizes = {3072, 24576, 28, 16, 16, 8192},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
     .adjust = gemma_shared,

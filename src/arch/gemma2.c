@@ -28,6 +28,7 @@ const Arch ARCH_GEMMA2 = {
     .gguf = (const char *const[]){"gemma2", NULL},
     .names = GEMMA_NAMES,
     .sizes = {2304, 9216, 26, 8, 4, 8192},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
     .gguf_wide_layers = 46,

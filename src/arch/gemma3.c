@@ -26,8 +26,8 @@ static bool layer(const Decoder *d, int i, LayerSpec *l, Err *err) {
     if (!sliding) return true;
     l->window = (uint32_t)window;
     if (rope_config_has_kinds(d->config))
-        return rope_config_kind(d->config, d->arena, "sliding_attention", l->head_dim, theta, 1,
-                                &l->rope_spec, err);
+        return rope_config_kind(d->config, d->arena, "sliding_attention", l->head_dim, theta,
+                                ROPE_WHOLE, &l->rope_spec, err);
     l->rope_spec = (RopeSpec){.kind = ROPE_PLAIN,
                               .rot_dim = l->head_dim,
                               .freq_dim = l->head_dim,
@@ -43,6 +43,7 @@ const Arch ARCH_GEMMA3 = {
     .gguf = (const char *const[]){"gemma3", NULL},
     .names = GEMMA_NAMES,
     .sizes = {2304, 9216, 26, 8, 4, 131072},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
     .gguf_wide_layers = 62,

@@ -77,7 +77,7 @@ bool gemma_net_rope(GemmaNet *g, bool full, uint32_t head_dim, Err *err) {
     if (d->config->gguf) return gguf_rope(g, full, head_dim, err);
     if (rope_config_has_kinds(d->config))
         return rope_config_kind(d->config, d->arena, full ? "full_attention" : "sliding_attention",
-                                head_dim, theta, 1, r, err);
+                                head_dim, theta, ROPE_WHOLE, r, err);
     *r = (RopeSpec){.kind = ROPE_PLAIN, .rot_dim = head_dim, .freq_dim = head_dim, .factor = 1};
     return config_float(d->config, full ? "rope_theta" : "rope_local_base_freq", theta, 1e-3, 1e30,
                         &r->theta, err);

@@ -50,6 +50,7 @@ const Arch ARCH_GPT_OSS = {
     .model_types = (const char *const[]){"gpt_oss", NULL},
     .gguf = (const char *const[]){"gpt-oss", NULL},
     .names = NAMES,
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 64,
     .rope_theta = 150000,

@@ -108,6 +108,7 @@ const Arch ARCH_LFM2 = {
     .gguf = (const char *const[]){"lfm2", NULL},
     .names = NAMES,
     .rope_theta = 1000000,
+    .rope_whole = true,
     .adjust = adjust,
     .layer = layer,
 };
@@ -120,6 +121,7 @@ const Arch ARCH_LFM2_MOE = {
     .names = NAMES,
     .mlx_names = MLX_NAMES,
     .rope_theta = 1000000,
+    .rope_whole = true,
     .adjust = adjust_all,
     .layer = moe_layer,
 };

@@ -30,6 +30,7 @@ const Arch ARCH_LLAMA = {
     .model_types = (const char *const[]){"llama", NULL},
     .gguf = (const char *const[]){"llama", NULL},
     .sizes = {4096, 11008, 32, 32, 0, 2048},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .gguf_unpermute = true,
     .adjust = llama_adjust,

@@ -242,6 +242,7 @@ const Arch ARCH_LLAMA4 = {
     .model_types = (const char *const[]){"llama4_text", NULL},
     .gguf = (const char *const[]){"llama4", NULL},
     .names = NAMES,
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 128,
     .rope_theta = 500000,

@@ -22,6 +22,7 @@ const Arch ARCH_MISTRAL = {
     .gguf_as = "llama",
     .gguf_unpermute = true,
     .sizes = {4096, 14336, 32, 32, 8, 131072},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .adjust = adjust,
 };

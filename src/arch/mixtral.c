@@ -25,6 +25,7 @@ const Arch ARCH_MIXTRAL = {
     .gguf_as = "llama",
     .gguf_unpermute = true,
     .names = NAMES,
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .rope_theta = 1e6,
     .layer = layer,

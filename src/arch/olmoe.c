@@ -19,6 +19,7 @@ const Arch ARCH_OLMOE = {
     .kind = "text",
     .model_types = (const char *const[]){"olmoe", NULL},
     .gguf = (const char *const[]){"olmoe", NULL},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .adjust = adjust,
     .layer = layer,

@@ -33,6 +33,7 @@ const Arch ARCH_QWEN2 = {
     .model_types = (const char *const[]){"qwen2", NULL},
     .gguf = (const char *const[]){"qwen2", NULL},
     .sizes = {4096, 22016, 32, 32, 0, 32768},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .adjust = adjust,
     .layer = qwen_window,

@@ -12,6 +12,7 @@ const Arch ARCH_QWEN3 = {
     .kind = "text",
     .model_types = (const char *const[]){"qwen3", NULL},
     .gguf = (const char *const[]){"qwen3", NULL},
+    .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 128,
     .adjust = qwen3_adjust,

@@ -193,9 +193,12 @@ bool rope_config_kind(const Config *c, Arena *a, const char *kind, uint32_t head
         if (err) *err = nested;
         return false;
     }
-    if (!config_float(c, "partial_rotary_factor", default_share, 1e-6, 1, &partial, err))
+    partial = default_share > 0 ? default_share : 1;
+    bool asks = default_share > 0 || c->gguf; /* GGUF files say what turns */
+    if (asks && !config_float(c, "partial_rotary_factor", partial, 1e-6, 1, &partial, err))
         return false;
-    if (has && !config_float(&section, "partial_rotary_factor", partial, 1e-6, 1, &partial, err))
+    if (asks && has &&
+        !config_float(&section, "partial_rotary_factor", partial, 1e-6, 1, &partial, err))
         return false;
     out->theta = theta;
     out->rot_dim = (uint32_t)(head_dim * partial) / 2 * 2;
