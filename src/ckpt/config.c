@@ -74,11 +74,15 @@ static bool wrong(const Config *c, const ConfigValue *v, const char *wanted, Err
         return err_set(err, ERR_INPUT, "GGUF key " STR_F " (" STR_F ") is " STR_F ", %s is needed",
                        STR_A(key), STR_A(v->key), STR_A(found), wanted);
     }
-    return err_set(err, ERR_INPUT, "config: " STR_F " is " STR_F ", %s is needed", STR_A(v->key),
-                   STR_A(found), wanted);
+    return err_set(err, ERR_INPUT, "%s: " STR_F " is " STR_F ", %s is needed",
+                   c->gguf ? "GGUF metadata" : "config", STR_A(v->key), STR_A(found), wanted);
 }
 
 static bool missing(const Config *c, const char *key, Err *err) {
+    const char *gguf = c->gguf ? config_gguf_key(c, key) : NULL;
+    if (gguf)
+        return err_set(err, ERR_INPUT, "GGUF metadata: %s (%s) is missing", gguf + (*gguf == '.'),
+                       key);
     return err_set(err, ERR_INPUT, "%s: %s is missing", c->gguf ? "GGUF metadata" : "config", key);
 }
 

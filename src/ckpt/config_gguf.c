@@ -301,6 +301,21 @@ static bool entry_apply(const Config *c, const Entry *e, ConfigValue *out) {
     return true;
 }
 
+static size_t table_of(const Config *c, const Entry **out) {
+    *out = c->section ? scaling_table : root_table;
+    return c->section ? sizeof scaling_table / sizeof **out : sizeof root_table / sizeof **out;
+}
+
+const char *config_gguf_key(const Config *c, const char *keys) {
+    Str rest = str_c(keys), key;
+    const Entry *table;
+    size_t n = table_of(c, &table);
+    while (str_split(&rest, '|', &key))
+        for (size_t i = 0; i < n; i++)
+            if (is_among(key, table[i].hf)) return table[i].gguf;
+    return NULL;
+}
+
 bool config_gguf_find(const Config *c, Str key, ConfigValue *out) {
     char raw[200];
     if (str_find_char(key, '.', 0) != STR_NPOS) {
@@ -311,9 +326,8 @@ bool config_gguf_find(const Config *c, Str key, ConfigValue *out) {
         out->source = CONFIG_GGUF;
         return out->gguf != NULL;
     }
-    const Entry *table = c->section ? scaling_table : root_table;
-    size_t n =
-        c->section ? sizeof scaling_table / sizeof *table : sizeof root_table / sizeof *table;
+    const Entry *table;
+    size_t n = table_of(c, &table);
     for (size_t i = 0; i < n; i++) {
         if (is_among(key, table[i].hf) && entry_apply(c, &table[i], out)) return true;
     }

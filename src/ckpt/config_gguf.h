@@ -26,5 +26,7 @@ typedef struct ConfigValue {
 } ConfigValue;
 
 bool config_gguf_find(const Config *c, Str key, ConfigValue *out); /* false: absent */
+/* The GGUF key of the first of the alternatives that has one, for messages; NULL: none has. */
+const char *config_gguf_key(const Config *c, const char *keys);
 
 #endif

@@ -196,7 +196,8 @@ static void gguf_answers_hugging_face_names(void **state) {
     size_t n;
     assert_true(config_ints(&c, "num_key_value_heads", &a, &is, &n, &err) && n == 2 && is[1] == 1);
     assert_false(config_int(&c, "max_position_embeddings", CONFIG_REQUIRED, 1, 8, &i, &err));
-    assert_string_equal(err.msg, "GGUF metadata: max_position_embeddings is missing");
+    assert_string_equal(err.msg,
+                        "GGUF metadata: context_length (max_position_embeddings) is missing");
     arena_deinit(&a);
     gguf_close(g);
 }
