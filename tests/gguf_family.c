@@ -165,6 +165,67 @@ static float *head_part(Maker *m, const float *x, bool keys, CkptTensor *t) {
     return out;
 }
 
+static uint32_t config_u32_of(const Maker *m, const char *key) {
+    int64_t v = 0;
+    (void)json_i64(gguf_family_config(m->config, key), &v);
+    return (uint32_t)v;
+}
+
+/* (half, pair) of each head as (pair, half). */
+static float *permuted(Maker *m, const float *x, uint32_t heads, const CkptTensor *t) {
+    uint64_t n = elements(t), cols = t->n_dims > 1 ? t->shape[1] : 1, dim = n / cols / heads;
+    float *out = arena_array(m->a, float, n);
+    for (uint64_t i = 0; out && i < n; i++) {
+        uint64_t row = i / cols, at = row % dim, half = at / (dim / 2), pair = at % (dim / 2);
+        out[(row - at + 2 * pair + half) * cols + i % cols] = x[i];
+    }
+    return out;
+}
+
+/* Matrices [e, a, b] one by one: turned round, then of their rows the first half, the second, or
+ * all. */
+static float *matrices(Maker *m, const float *x, bool turn, int half, CkptTensor *t) {
+    uint64_t e = t->shape[0], a = t->shape[turn ? 2 : 1], b = t->shape[turn ? 1 : 2];
+    uint64_t n = half < 0 ? a : a / 2, first = half == 1 ? n : 0;
+    float *out = arena_array(m->a, float, e *n *b);
+    for (uint64_t i = 0; out && i < e * n * b; i++) {
+        uint64_t at = i / (n * b), row = first + i / b % n, col = i % b;
+        out[i] = x[at * a * b + (turn ? col * a + row : row * b + col)];
+    }
+    t->shape[1] = n;
+    t->shape[2] = b;
+    return out;
+}
+
+static float *padded(Maker *m, const float *x, CkptTensor *t) {
+    uint64_t n = elements(t), rows = config_u32_of(m, "vocab_size"), cols = n / t->shape[0];
+    float *out = arena_array(m->a, float, rows *cols + n);
+    for (uint64_t i = 0; out && i < rows * cols; i++) out[i] = i < n ? x[i] : 0;
+    t->shape[0] = rows;
+    return out;
+}
+
+static float *reshaped(Maker *m, Change change, float *x, CkptTensor *t) {
+    switch (change) {
+    case CHANGE_Q:
+        return permuted(m, x, config_u32_of(m, "num_attention_heads"), t);
+    case CHANGE_K:
+        return permuted(m, x, config_u32_of(m, "num_key_value_heads"), t);
+    case CHANGE_PAD:
+        return padded(m, x, t);
+    case CHANGE_TURN:
+        return matrices(m, x, true, -1, t);
+    case CHANGE_GATE:
+    case CHANGE_UP:
+        return matrices(m, x, false, change == CHANGE_UP, t);
+    case CHANGE_TURN_GATE:
+    case CHANGE_TURN_UP:
+        return matrices(m, x, true, change == CHANGE_TURN_UP, t);
+    default:
+        return x;
+    }
+}
+
 static bool changed(Maker *m, Change change, Out *o, Err *err) {
     const CkptTensor from = o->t;
     if (change == CHANGE_INTS) {
@@ -186,6 +247,11 @@ static bool changed(Maker *m, Change change, Out *o, Err *err) {
         memcpy(o->t.shape, shape, sizeof shape);
         o->t.n_dims = 4;
     }
+    if (change == CHANGE_SQUEEZE) {
+        o->t.shape[1] = from.shape[2];
+        o->t.n_dims = 2;
+    }
+    x = x ? reshaped(m, change, x, &o->t) : NULL;
     o->data = x;
     return x || err_set(err, ERR_INPUT, STR_F " cannot be taken apart", STR_A(from.name));
 }
@@ -221,24 +287,108 @@ static bool rule_apply(Maker *m, const GgufRule *r, const CkptTensor *t, unsigne
     *o = (Out){.t = *t};
     bool ok = each ? stacked(m, r, layer, o, err) : changed(m, r->change, o, err);
     o->t.name = name;
-    return ok && gguf_write_tensor(m->out, &o->t, err);
+    return ok;
+}
+
+/* The name as the rules have it; none: of a tower. */
+static Str text_name(Maker *m, Str name) {
+    static const char *const TOWERS[] = {"visual.", "vision_", "projector."};
+    for (size_t i = 0; i < sizeof TOWERS / sizeof *TOWERS; i++)
+        if (str_find(name, str_c(TOWERS[i]), 0) != STR_NPOS) return STR_NONE;
+    Str part = STR("language_model.");
+    size_t at = str_find(name, part, 0);
+    if (at == STR_NPOS) return name;
+    Buf b = {.max = MAX_NAME};
+    buf_put(&b, str_slice(name, 0, at));
+    buf_put(&b, str_slice(name, at + part.n, name.n));
+    Str out = arena_dup(m->a, buf_str(&b));
+    buf_deinit(&b);
+    return out;
 }
 
 static bool tensor_add(Maker *m, const CkptTensor *t, Err *err) {
     unsigned layer, expert;
     bool known = false;
+    Str name = text_name(m, t->name);
+    if (!name.n) return true;
     for (int l = 0; l < GGUF_FAMILY_LISTS && m->f->rules[l]; l++)
         for (const GgufRule *r = m->f->rules[l]; r->hf; r++) {
-            if (!name_fits(r->hf, t->name, &layer, &expert)) continue;
+            if (!name_fits(r->hf, name, &layer, &expert)) continue;
             known = true;
             if (r->gguf && !rule_apply(m, r, t, layer, expert, err)) return false;
         }
     return known || err_set(err, ERR_INPUT, "no rule for " STR_F, STR_A(t->name));
 }
 
+static Out *made(Maker *m, const char *name, unsigned layer) {
+    Str wanted = name_filled(m, name, layer, 0);
+    for (size_t i = 0; i < m->n; i++)
+        if (str_eq(m->list[i].t.name, wanted)) return &m->list[i];
+    return NULL;
+}
+
+/* The tensors of that many names one behind the other, [n] or [n, k] or, expert by expert, [e, n, k],
+ * in the place of the first. */
+static void fuse(Maker *m, const char *const *names, int count, const char *to, unsigned layer) {
+    Out *parts[3];
+    uint64_t each[3], all = 0, rows = 0, at = 0;
+    for (int i = 0; i < count; i++) {
+        parts[i] = made(m, names[i], layer);
+        if (!parts[i]) return;
+        all += each[i] = elements(&parts[i]->t);
+        rows += parts[i]->t.shape[parts[i]->t.n_dims == 3];
+    }
+    CkptTensor *t = &parts[0]->t;
+    uint64_t n_stack = t->n_dims == 3 ? t->shape[0] : 1;
+    float *x = arena_array(m->a, float, all);
+    for (uint64_t e = 0; x && e < n_stack; e++)
+        for (int i = 0; i < count; i++) {
+            uint64_t n = each[i] / n_stack;
+            memcpy(x + at, (float *)parts[i]->data + e * n, n * sizeof *x);
+            at += n;
+        }
+    t->shape[t->n_dims == 3] = rows;
+    t->name = name_filled(m, to, layer, 0);
+    parts[0]->data = x;
+    for (int i = 1; i < count; i++) parts[i]->t.name = STR_NONE;
+    size_t kept = 0;
+    for (size_t i = 0; i < m->n; i++)
+        if (m->list[i].t.name.n) m->list[kept++] = m->list[i];
+    m->n = kept;
+}
+
+static void fuse_all(Maker *m) {
+    static const char *const QKV[2][3] = {
+        {"blk.%d.attn_q.weight", "blk.%d.attn_k.weight", "blk.%d.attn_v.weight"},
+        {"blk.%d.attn_q.bias", "blk.%d.attn_k.bias", "blk.%d.attn_v.bias"}};
+    static const char *const EXPERTS[2] = {"blk.%d.ffn_gate_exps.weight",
+                                           "blk.%d.ffn_up_exps.weight"};
+    for (unsigned i = 0; i < config_u32_of(m, "num_hidden_layers"); i++) {
+        fuse(m, QKV[0], 3, "blk.%d.attn_qkv.weight", i);
+        fuse(m, QKV[1], 3, "blk.%d.attn_qkv.bias", i);
+        fuse(m, EXPERTS, 2, "blk.%d.ffn_gate_up_exps.weight", i);
+    }
+}
+
+static bool extra_add(Maker *m, Err *err) {
+    float *x = arena_array(m->a, float, GGUF_FAMILY_VALUES);
+    if (!m->f->extra) return true;
+    if (!x || m->n == MAX_OUT) return err_nomem(err, "a tensor");
+    if (m->edit && m->edit->tensor && strcmp(m->f->extra, m->edit->tensor) == 0) return true;
+    Out *o = &m->list[m->n++];
+    o->t = (CkptTensor){.name = str_c(m->f->extra), .dtype = DTYPE_F32, .n_dims = 1};
+    o->t.shape[0] = m->f->values(m->config, x);
+    o->data = x;
+    return true;
+}
+
 static bool write_all(Maker *m, const char *path, Err *err) {
     for (size_t i = 0; i < m->ck->n_tensors; i++)
         if (!tensor_add(m, &m->ck->tensors[i], err)) return false;
+    if (!extra_add(m, err)) return false;
+    if (m->f->fuse) fuse_all(m);
+    for (size_t i = 0; i < m->n; i++)
+        if (!gguf_write_tensor(m->out, &m->list[i].t, err)) return false;
     if (!gguf_write_open(m->out, path, err)) return false;
     for (size_t i = 0; i < m->n; i++)
         if (!gguf_write_put(m->out, i, 0, m->list[i].data, (size_t)m->out->tensors[i].n_bytes, err))
@@ -256,6 +406,8 @@ bool gguf_family_write(const GgufFamily *f, const char *dir, const char *path, c
     gguf_write_init(&out, &a);
     Maker m = {.f = f, .edit = edit, .out = &out, .a = &a};
     m.config = json_of(file, &a, err);
+    const Json *text = m.config ? json_get(m.config, "text_config") : NULL;
+    if (text) m.config = text;
     m.list = arena_array(&a, Out, MAX_OUT);
     bool ok = m.config && m.list && checkpoint_open(dir, &ck, err);
     m.ck = ck;
