@@ -75,6 +75,8 @@ static bool attn_read(const Gemma4 *m, int i, GemmaAttn *p, Err *err) {
 /* Full layers' rope and the layers' widths; experts where there is a router. */
 static bool gguf_read(Gemma4 *m, Err *err) {
     Decoder *d = m->g.d;
+    if (!weights_has(d->weights, ROLE_ROPE_FREQS, -1, ".weight"))
+        return err_set(err, ERR_CORRUPT, "tensor rope_freqs.weight is missing");
     if (!decoder_rope_tensors(d, err) ||
         !config_ints(d->config, "intermediate_size", d->arena, &m->widths, &m->n_widths, err))
         return false;

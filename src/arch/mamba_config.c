@@ -18,7 +18,7 @@ static bool read_dim(const Config *c, const char *key, uint32_t max, uint32_t *v
 static bool read_inner(const Decoder *d, uint32_t *inner, Err *err) {
     const Config *c = d->config;
     double expand;
-    if (c->gguf) return read_dim(c, ".ssm.inner_size", MAX_INNER, inner, err);
+    if (c->gguf) return config_u32(c, ".ssm.inner_size", CONFIG_REQUIRED, 1, MAX_INNER, inner, err);
     /* the families of this alone have it as a key too, which then holds */
     if (d->arch->no_attn && config_has(c, "intermediate_size"))
         return config_u32(c, "intermediate_size", CONFIG_REQUIRED, 1, MAX_INNER, inner, err);
