@@ -177,6 +177,8 @@ struct Arch {
     bool positions_extended;
     /* without max_position_embeddings the context has no end */
     bool endless;
+    /* in GGUF files the weight of the feed-forward's norm is without ".weight" */
+    bool gguf_bare_ffn_norm;
     /* GGUF files of this architecture have permuted q and k rows */
     bool gguf_unpermute;
     /* GGUF files of so many layers scale attention by 1 / sqrt(hidden / heads), all others by
@@ -218,8 +220,8 @@ struct ArchModel {
     bool needs_media;    /* every request must have some */
     /* the spec that fixes a request's length class; NULL: classes do not matter */
     const RopeSpec *class_rope;
-    /* What the config came to, and the specs of its layers, for converters; NULL unless the generic
-     * decoder built it. */
+    /* For converters: what the config came to, and the specs of its layers (NULL unless the generic
+     * decoder built it). */
     const Decoder *resolved;
     const LayerSpec *layers;
 };

@@ -228,7 +228,11 @@ Val decoder_head(Decoder *d, Val x) {
 }
 
 bool decoder_finish(Decoder *d, ArchModel *out, Err *err) {
+    Decoder *resolved = arena_new(d->arena, Decoder);
+    if (!resolved) return err_nomem(err, "model description");
     if (!prog_finish(d->b, &out->text, err)) return false;
+    *resolved = *d;
+    out->resolved = resolved;
     out->hidden = d->hidden;
     out->n_layers = d->n_layers;
     out->vocab = d->vocab;
@@ -267,8 +271,7 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
     Val x = decoder_embed(d, table);
     if (d->layer.warmth.scale != 0) d->warmth = prog_pos_scale(d->b, d->layer.warmth);
     LayerSpec *layers = arena_array(d->arena, LayerSpec, d->n_layers);
-    Decoder *resolved = arena_new(d->arena, Decoder);
-    if (!layers || !resolved) return err_nomem(err, "model description");
+    if (!layers) return err_nomem(err, "model description");
     for (uint32_t i = 0; i < d->n_layers; i++) {
         LayerSpec *l = &layers[i];
         *l = d->layer;
@@ -283,8 +286,6 @@ bool decoder_build(Decoder *d, ArchModel *out, Err *err) {
         x = decoder_deepstack(d, x, i);
     }
     prog_output(d->b, decoder_head(d, prog_select(d->b, x)), "logits");
-    *resolved = *d;
-    out->resolved = resolved;
     out->layers = layers;
     if (!weights_finish(d->weights, err)) return false;
     return decoder_finish(d, out, err);

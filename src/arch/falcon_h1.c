@@ -94,6 +94,13 @@ static Val side_by_side(Decoder *d, const LayerSpec *l, const Factors *f, Val h,
     return prog_add(d->b, scaled(d, attn, f->attn_out), ssm, f->ssm_out);
 }
 
+/* GGUF files have this norm's weight under the bare name. */
+static Val ffn_norm(Decoder *d, Val x, int i) {
+    bool bare = weights_has(d->weights, ROLE_FFN_NORM, i, "");
+    WeightId w = arch_take_vector(d, ROLE_FFN_NORM, i, bare ? "" : ".weight", d->hidden);
+    return prog_rms_norm(d->b, x, w, 0, d->eps, d->norm_add);
+}
+
 static Val body(Decoder *d, const LayerSpec *l, Val x, int i) {
     Factors f;
     Err err = {0};
@@ -101,7 +108,7 @@ static Val body(Decoder *d, const LayerSpec *l, Val x, int i) {
     Val h = mixer_norm(d, x, ROLE_ATTN_NORM, i);
     x = prog_add(d->b, x, side_by_side(d, l, &f, h, i), 1);
     prog_probe(d->b, x, "layers.%d.mid", i);
-    h = feed_forward(d, l, &f, mixer_norm(d, x, ROLE_FFN_NORM, i), i);
+    h = feed_forward(d, l, &f, ffn_norm(d, x, i), i);
     return prog_probe(d->b, prog_add(d->b, x, h, f.down), "layers.%d.out", i);
 }
 
@@ -167,6 +174,7 @@ const Arch ARCH_FALCON_H1 = {
     .names = NAMES,
     .fold = fold,
     .rope_whole = true,
+    .gguf_bare_ffn_norm = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", "*.mup_vector", NULL},
     .adjust = adjust,
     .body = body,

@@ -58,7 +58,7 @@ static bool read_long(const Config *s, Arena *a, RopeSpec *out, Err *err) {
 /* M-RoPE (Wang et al. 2024, Qwen2-VL section 2.1): which pairs follow which coordinate. It goes with
  * every kind of frequencies; "mrope" is the old name of plain ones with sections. Interleaved
  * sections take what they find, so their sum may be another than the pairs there are; GGUF has no
- * key that says interleaved: the family sets it. s: the section, or a GGUF's root. */
+ * key that says interleaved: the family sets it, or asks for the sum. s: the section, or a GGUF's root. */
 static bool read_sections(const Config *s, Arena *a, RopeSpec *out, Err *err) {
     const int64_t *list;
     uint64_t sum = 0;
@@ -77,7 +77,7 @@ static bool read_sections(const Config *s, Arena *a, RopeSpec *out, Err *err) {
         out->sections[i] = (uint32_t)list[i];
         sum += out->sections[i];
     }
-    if (sum == out->rot_dim / 2 || out->sections_interleaved || (s->gguf && !sum)) return true;
+    if (sum == out->rot_dim / 2 || out->sections_interleaved || s->gguf) return true;
     return err_set(err, ERR_INPUT, "mrope_section adds up to %llu pairs of columns, rope turns %u",
                    (unsigned long long)sum, out->rot_dim / 2);
 }

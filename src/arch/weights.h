@@ -301,6 +301,8 @@ bool weights_name(const WeightTable *t, CkptKind kind, const WeightOrigin *o,
                   char out[WEIGHTS_MAX_NAME]);
 /* The same in an MLX checkpoint of a family with these names, whatever the tensors come from. */
 bool weights_name_mlx(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]);
+/* The same in a GGUF. */
+bool weights_name_gguf(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]);
 /* What the text model's names begin with ("model.layers" and so on), and those with a leading '/'. */
 Str weights_prefix(const WeightTable *t);
 Str weights_root(const WeightTable *t);

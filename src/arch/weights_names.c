@@ -277,6 +277,20 @@ bool weights_name_mlx(const RoleDelta *names, const WeightOrigin *o, char out[WE
     return weights_name(&t, CKPT_SAFETENSORS, o, out);
 }
 
+/* The first of the family's that has one; the usual one where the family has none of its own. */
+bool weights_name_gguf(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]) {
+    const WeightTable t = {0};
+    const char *pattern = NULL;
+    bool own = false;
+    for (const RoleDelta *d = names; d && d->role != ROLE_COUNT && !pattern; d++) {
+        if (d->role != o->role) continue;
+        own = true;
+        pattern = d->name.gguf;
+    }
+    if (!own) pattern = ROLE_NAMES[o->role].gguf;
+    return pattern && fill_name(&t, pattern, true, o->layer, 0, "", out);
+}
+
 bool weights_rename(WeightTable *t, const RoleDelta *deltas, const char *const (*places)[2],
                     Role first, WeightNames **was) {
     WeightNames *old = arena_new(t->a, WeightNames);

@@ -128,6 +128,16 @@ static bool list_items(ConvertPlan *p, Err *err) {
     return true;
 }
 
+const char *convert_gguf_arch(const Arch *a) {
+    return a->gguf_as ? a->gguf_as : a->gguf ? a->gguf[0] : NULL;
+}
+
+static bool has_gguf(const Checkpoint *ck, Err *err) {
+    const Arch *arch = arch_find(ck); /* none: arch_build() says so */
+    return !arch || convert_gguf_arch(arch) ||
+           err_set(err, ERR_UNSUPPORTED, "family %s has no GGUF form", arch->name);
+}
+
 bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, ConvertReport *r,
                       Arena *a, Err *err) {
     *p = (ConvertPlan){.o = o, .report = r, .a = a};
@@ -137,12 +147,14 @@ bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, C
     bool from_gguf = p->ck->kind == CKPT_GGUF;
     p->decoded = from_gguf ? dtype_of_gguf(p->ck) : dtype_of_config(&p->ck->config);
     if (from_gguf && o->kind == CONVERT_GGUF) return true;
+    if (o->kind == CONVERT_GGUF && !has_gguf(p->ck, err)) return err_wrap(err, "%s", in);
     bool ok = o->kind == CONVERT_GGUF ? arch_build_text(p->ck, a, &p->arch, err)
                                       : arch_build(p->ck, a, &p->arch, err);
-    if (o->kind == CONVERT_MLX && !from_gguf)
-        return (ok && convert_list_stored(p, err)) || err_wrap(err, "%s", in);
+    if (!from_gguf)
+        return (ok && (o->kind == CONVERT_MLX ? convert_list_stored : convert_list_gguf)(p, err)) ||
+               err_wrap(err, "%s", in);
     /* What a family's own code took is not all named so that it could be written back. */
-    if (ok && !p->arch.resolved && (from_gguf || !p->arch.both_ways))
+    if (ok && !p->arch.layers)
         ok = err_set(err, ERR_UNSUPPORTED, "family %s cannot be converted", p->arch.arch->name);
     return (ok && list_items(p, err)) || err_wrap(err, "%s", in);
 }

@@ -7,10 +7,10 @@
 #include "task/convert_plan.h"
 #include "text/tokenizer.h"
 
-/* The listing without the names of weights, and without the two numbers that the tensors have taken
- * in: the scale of scores, and what norms add to their weights. */
+/* The listing without the names of weights, and without what the tensors have taken in: the scale of
+ * scores, what norms add to their weights, the exponent of decays, the order of heads. */
 static void put_listing(const Program *p, Buf *out) {
-    static const char *const GONE[] = {"@", "scale=", "w_add="};
+    static const char *const GONE[] = {"@", "scale=", "w_add=", "-exp", "tiled"};
     Buf text = {0};
     Str rest, line, word;
     program_dump(p, &text);
@@ -68,13 +68,25 @@ static bool same_ropes(const Program *a, const Program *b, const char *form, Err
     return ok || err_set(err, ERR_UNSUPPORTED, "%s cannot say how this model scales rope", form);
 }
 
-/* What was folded into the queries, times what readers do, is what the config says. */
-static bool same_scales(const Decoder *a, const ArchModel *b, bool folds, Err *err) {
-    double folded = folds ? a->layer.attn_scale * sqrt((double)decoder_gguf_scalar(a)) : 1;
-    double there = b->resolved ? b->resolved->layer.attn_scale * folded : 0;
-    bool ok = fabs(there / a->layer.attn_scale - 1) <= 1e-5;
-    return ok || err_set(err, ERR_UNSUPPORTED, "scores would be scaled by %g instead of %g", there,
-                         (double)a->layer.attn_scale);
+static bool same_scale(double want, double there, Err *err) {
+    return fabs(there / want - 1) <= 1e-5 ||
+           err_set(err, ERR_UNSUPPORTED, "scores would be scaled by %g instead of %g", there, want);
+}
+
+/* What was folded into the queries, times what readers do, is what the config says; of latents nothing
+ * is folded. */
+static bool same_scales(const ConvertPlan *p, const ArchModel *b, bool folds, Err *err) {
+    const Decoder *a = p->arch.resolved;
+    double scale = a->layer.attn_scale;
+    double folded = folds && scale != 0 ? scale * sqrt((double)decoder_gguf_scalar(a)) : 1;
+    for (uint32_t i = 0; p->arch.layers && b->layers && i < p->arch.n_layers; i++) {
+        const LayerSpec *x = &p->arch.layers[i], *y = &b->layers[i];
+        bool ok = x->mixer == MIXER_ATTN
+                      ? same_scale(x->attn_scale, y->attn_scale * folded, err)
+                      : x->mixer != MIXER_MLA || same_scale(x->attn_scale, y->attn_scale, err);
+        if (!ok) return false;
+    }
+    return true;
 }
 
 static bool encode(const Tokenizer *t, TokIds *out, Err *err) {
@@ -106,17 +118,26 @@ static bool same_model(const ConvertPlan *p, const ArchModel *m, const Checkpoin
     if (!folds && !same_listing(p->arch.text, m->text, form, err)) return false;
     if (kept) return true;
     return same_ropes(p->arch.text, m->text, form, err) &&
-           same_scales(p->arch.resolved, m, to_gguf, err) && check_vocab(p->ck, ck, err);
+           (folds || same_scales(p, m, to_gguf, err)) && check_vocab(p->ck, ck, err);
 }
 
-bool convert_check(const ConvertPlan *p, const char *path, float *norm_add, Err *err) {
+/* What is stored of norms is less by what the reader adds. */
+static void shift_norms(ConvertPlan *p, float norm_add) {
+    for (size_t i = 0; i < p->n_items; i++) {
+        ConvertItem *it = &p->items[i];
+        bool beside = it->is_named && !it->is_text;
+        bool is_norm = !beside && it->is_vector && convert_is_norm(p->origins[i]);
+        it->add = is_norm ? p->arch.resolved->norm_add - norm_add : 0;
+    }
+}
+
+bool convert_check(ConvertPlan *p, const char *path, ArchModel *reader, Err *err) {
     Checkpoint *ck;
-    ArchModel m;
     if (!checkpoint_open(path, &ck, err)) return false;
-    bool ok = p->o->kind == CONVERT_GGUF ? arch_build_text(ck, p->a, &m, err)
-                                         : arch_build(ck, p->a, &m, err);
-    ok = ok && same_model(p, &m, ck, err);
-    if (ok && norm_add && m.resolved) *norm_add = m.resolved->norm_add;
+    bool ok = p->o->kind == CONVERT_GGUF ? arch_build_text(ck, p->a, reader, err)
+                                         : arch_build(ck, p->a, reader, err);
+    ok = ok && same_model(p, reader, ck, err);
+    if (ok && p->arch.resolved) shift_norms(p, reader->resolved->norm_add);
     checkpoint_close(ck);
     return ok;
 }

@@ -20,15 +20,21 @@ static bool may_write(const ConvertPlan *p, const char *out, Err *err) {
     return err_set(err, ERR_INPUT, "%s is there already (--force writes over it)", out);
 }
 
-static const char *arch_written(const Arch *a) {
-    return a->gguf_as ? a->gguf_as : a->gguf ? a->gguf[0] : NULL;
+/* Matrices whose results choose experts or mix streams, and tables that all rows are added to. */
+static bool is_exact(Role r) {
+    static const Role EXACT[] = {ROLE_ROUTER,         ROLE_SHARED_SWITCH, ROLE_POS_EMBED,
+                                 ROLE_TYPE_EMBED,     ROLE_STREAM_ROUTER, ROLE_STREAM_PREDICT,
+                                 ROLE_STREAM_CORRECT, ROLE_INDEX_WEIGHTS, ROLE_CLASS_OUT};
+    for (size_t i = 0; i < sizeof EXACT / sizeof *EXACT; i++)
+        if (r == EXACT[i]) return true;
+    return false;
 }
 
-/* What is kept whole: vectors, and matrices whose results choose experts. */
+/* What is kept whole: vectors, and those. */
 static DType type_of(const ConvertPlan *p, const GgufTypes *types, const ConvertItem *it,
                      const WeightOrigin *o) {
     const Decoder *d = p->arch.resolved;
-    if (it->is_vector || o->role == ROLE_ROUTER || o->role == ROLE_SHARED_SWITCH) return DTYPE_F32;
+    if (it->is_vector || is_exact(o->role)) return DTYPE_F32;
     bool head = o->role == ROLE_HEAD || (o->role == ROLE_EMBED && d->tied);
     const GgufMatrix m = {.role = o->role,
                           .layer = o->layer,
@@ -44,6 +50,8 @@ static DType type_of(const ConvertPlan *p, const GgufTypes *types, const Convert
 static float query_factor(const ConvertPlan *p, const WeightOrigin *o) {
     const Decoder *d = p->arch.resolved;
     const LayerSpec *l = &d->layer;
+    bool latent = o->layer >= 0 && p->arch.layers && p->arch.layers[o->layer].mixer == MIXER_MLA;
+    if (latent || d->arch->no_attn || d->arch->fold) return 0;
     double factor = l->attn_scale * sqrt((double)decoder_gguf_scalar(d));
     if (o->role != (l->qk_norm ? ROLE_Q_NORM : ROLE_Q) || fabs(factor - 1) < 1e-6) return 0;
     return (float)factor;
@@ -52,24 +60,19 @@ static float query_factor(const ConvertPlan *p, const WeightOrigin *o) {
 static bool name_item(ConvertPlan *p, size_t i, const GgufTypes *types, GgufOut *out, Err *err) {
     ConvertItem *it = &p->items[i];
     const WeightOrigin *o = p->origins[i];
-    char name[WEIGHTS_MAX_NAME];
     Buf full = {0};
-    if (!weights_name(p->arch.weights, CKPT_GGUF, o, name))
-        return err_set(err, ERR_UNSUPPORTED, "%s has no name in GGUF files", it->parts[0].name);
-    buf_putf(&full, "%s%s", name, str_ends(str_c(o->suffix), STR("bias")) ? ".bias" : ".weight");
+    buf_put(&full, it->module);
+    buf_put(&full, str_c(it->suffix));
     it->tensor.name = arena_dup(p->a, buf_str(&full));
     bool ok = !full.failed && it->tensor.name.p;
     buf_deinit(&full);
     if (!ok) return err_nomem(err, "a tensor's name");
     it->dtype = it->tensor.dtype = type_of(p, types, it, o);
-    it->permute = p->arch.arch->gguf_unpermute ? o->head_dim : 0;
     /* one row that switches a shared expert is a vector there */
     if (o->role == ROLE_SHARED_SWITCH) {
         it->tensor.n_dims = 1;
         it->tensor.shape[0] = it->k;
     }
-    bool is_norm = it->is_vector && convert_is_norm(o);
-    it->add = is_norm ? p->arch.resolved->norm_add : 0;
     it->factor = query_factor(p, o);
     it->first = out->n_tensors;
     p->report->n_tensors++;
@@ -129,8 +132,11 @@ static bool put_rope_tables(float *const tables[3], GgufOut *out, Err *err) {
 static bool finish(ConvertPlan *p, GgufOut *out, float *const tables[3], const char *path,
                    Err *err) {
     const ConvertSink sink = {.gguf = out};
+    ArchModel reader;
     if (!gguf_write_open(out, path, err) || !put_rope_tables(tables, out, err)) return false;
-    if (p->arch.text && !convert_check(p, out->file.temporary, NULL, err)) return false;
+    if (p->arch.text && (!convert_check(p, out->file.temporary, &reader, err) ||
+                         !convert_turn_heads(p, &reader, err)))
+        return false;
     if (!convert_run(p->ck, p->items, p->n_items, &sink, p->o, err) || !gguf_write_finish(out, err))
         return false;
     for (size_t i = 0; i < out->n_tensors; i++) p->report->bytes_out += out->tensors[i].n_bytes;
@@ -138,12 +144,12 @@ static bool finish(ConvertPlan *p, GgufOut *out, float *const tables[3], const c
 }
 
 bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) {
-    const char *arch = arch_written(p->arch.arch);
+    const char *arch = convert_gguf_arch(p->arch.arch);
     const GgufTypes *types;
     GgufOut g;
     float *tables[3] = {0};
     if (!types_find(p, &types, err) || !may_write(p, out, err)) return false;
-    if (!arch || !p->arch.resolved)
+    if (!arch || !p->arch.layers)
         return err_set(err, ERR_UNSUPPORTED, "family %s has no GGUF form that can be written",
                        p->arch.arch->name);
     gguf_write_init(&g, p->a);

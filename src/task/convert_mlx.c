@@ -247,20 +247,12 @@ static bool may_come_from_gguf(const ConvertPlan *p, Err *err) {
 static bool outline(Mlx *m, const OutDir *d, Err *err) {
     ConvertPlan *p = m->p;
     SafetensorsOut st = {0};
-    float norm_add = 0;
+    ArchModel reader;
     if (!name_items(m, err) || !write_config(m, d, err)) return false;
     bool ok = open_tensors(m, d, &st, err) && safetensors_write_holes(&st, err) &&
               safetensors_write_finish(&st, err);
     safetensors_write_drop(&st);
-    if (!ok || !convert_check(p, d->temporary, &norm_add, err)) return false;
-    if (!p->arch.resolved) return true;
-    for (size_t i = 0; i < p->n_items; i++) {
-        ConvertItem *it = &p->items[i];
-        bool beside = it->is_named && !it->is_text;
-        bool is_norm = !beside && it->is_vector && convert_is_norm(p->origins[i]);
-        it->add = is_norm ? p->arch.resolved->norm_add - norm_add : 0;
-    }
-    return true;
+    return ok && convert_check(p, d->temporary, &reader, err);
 }
 
 /* The reader made something else of what was written, or nothing. */

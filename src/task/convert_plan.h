@@ -28,6 +28,8 @@ bool convertplan_add(ConvertPlan *p, const ConvertItem *item, const WeightOrigin
 /* The float type that the item's numbers have or get. */
 DType convertplan_float(const ConvertPlan *p, const ConvertItem *item);
 bool convert_is_quantized(const WeightSource *s);
+/* general.architecture of what is written of a family; NULL: it has none. */
+const char *convert_gguf_arch(const Arch *a);
 /* The weight of a norm that readers may add to (Decoder.norm_add). */
 bool convert_is_norm(const WeightOrigin *o);
 /* A tensor of floats or blocks as it is stored, as a source of rows. */
@@ -37,6 +39,12 @@ bool convert_fold(const ConvertPlan *p, ConvertItem *it, const WeightOrigin *o,
                   Err *err) MUST_CHECK;
 /* convert_stored.c: a directory's tensors as items, with MLX's names. */
 bool convert_list_stored(ConvertPlan *p, Err *err) MUST_CHECK;
+/* All of the stored matrix that a part is of, in the file's order; NULL: no memory. */
+WeightSource *convert_whole(const ConvertPlan *p, const WeightSource *part, Err *err);
+/* convert_gguf_list.c: a directory's tensors as items of a GGUF. */
+bool convert_list_gguf(ConvertPlan *p, Err *err) MUST_CHECK;
+/* Where the file's reader has heads of gated delta layers in another order than the input. */
+bool convert_turn_heads(ConvertPlan *p, const ArchModel *reader, Err *err) MUST_CHECK;
 
 bool convert_to_mlx(ConvertPlan *p, const char *out, Err *err) MUST_CHECK;
 bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) MUST_CHECK;
@@ -63,9 +71,9 @@ bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err
 bool convert_vocab(const ConvertPlan *p, GgufOut *out, Err *err) MUST_CHECK;
 
 /* convert_check.c: reads back what the file (directory) at path says, its data not yet written:
- * ERR_UNSUPPORTED unless it is the program that was opened. norm_add (may be NULL): what its reader
- * adds to the weights of norms. */
-bool convert_check(const ConvertPlan *p, const char *path, float *norm_add, Err *err) MUST_CHECK;
+ * ERR_UNSUPPORTED unless it is the program that was opened. reader: what it came to (not to be read
+ * from). Norms of the items become what its reader adds to. */
+bool convert_check(ConvertPlan *p, const char *path, ArchModel *reader, Err *err) MUST_CHECK;
 
 /* convert_dir.c: an output directory that appears whole. */
 typedef struct OutDir {

@@ -1,5 +1,6 @@
 #include "task/convert_rows.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -64,6 +65,11 @@ static void permute_rows(const ConvertItem *it, Piece *p) {
     }
 }
 
+static void pick(float *x, float *spare, const uint32_t *order, uint64_t n) {
+    memcpy(spare, x, n * sizeof *x);
+    for (uint64_t i = 0; i < n; i++) x[i] = spare[order[i]];
+}
+
 static bool encode(const ConvertItem *it, Piece *p, Err *err) {
     uint64_t n = p->n1 - p->n0, size[3] = {0};
     if (it->is_mlx) {
@@ -94,7 +100,11 @@ static void work(void *arg, int i_thread, int n_threads) {
     for (uint64_t i = 0; p->ok && it->factor != 0 && i < n; i++) p->rows[i] *= it->factor;
     for (uint64_t i = 0; p->ok && it->row_factors && i < n; i++)
         p->rows[i] *= it->row_factors[p->n0 + i / it->k];
+    for (uint64_t i = 0; p->ok && it->neg_exp && i < n; i++) p->rows[i] = -expf(p->rows[i]);
     if (p->ok && it->permute) permute_rows(it, p);
+    if (p->ok && it->order) pick(p->rows, p->spare, it->order, it->n);
+    for (uint64_t i = 0; p->ok && it->column_order && i < p->n1 - p->n0; i++)
+        pick(p->rows + i * it->k, p->spare, it->column_order, it->k);
     p->ok = p->ok && encode(it, p, &p->err);
 }
 
@@ -115,7 +125,7 @@ static bool write_piece(const ConvertItem *it, const Piece *p, const ConvertSink
 static uint64_t piece_rows(const ConvertItem *it) {
     uint64_t rows = it->k < PIECE_ELEMENTS ? PIECE_ELEMENTS / it->k : 1;
     uint64_t unit = it->permute ? it->permute : 1;
-    if (it->is_vector && it->parts[0].n == 1) return it->n;
+    if (it->is_vector && (it->parts[0].n == 1 || it->order)) return it->n;
     rows = rows / unit * unit;
     return rows ? rows : unit;
 }
@@ -174,7 +184,7 @@ enum { COPY_BYTES = 4 << 20 };
 static bool is_copy(const ConvertItem *it) {
     if (!it->stored || it->is_mlx) return false;
     return !it->n_parts || (it->dtype == it->stored->dtype && it->add == 0 && it->factor == 0 &&
-                            !it->row_factors && !it->permute);
+                            !it->row_factors && !it->permute && !it->neg_exp);
 }
 
 static bool copy_item(Run *r, const Checkpoint *ck, const ConvertItem *it, Err *err) {

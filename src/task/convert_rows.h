@@ -26,7 +26,10 @@ typedef struct ConvertItem {   /* one tensor to write; an MLX module's two or th
      * what is no float there are no parts. */
     const CkptTensor *stored;
     const float *row_factors; /* per row, times every element, NULL: none */
-    /* to MLX, of a directory's tensors: named, and what is known of it */
+    bool neg_exp;             /* x becomes -exp(x) */
+    /* of a vector: where each element is taken from; of a row: where each column; NULL: as they are */
+    const uint32_t *order, *column_order;
+    /* of a directory's tensors: named, and what is known of it */
     bool is_named, is_text, may_quantize, exact;
     Str module;
     const char *suffix;

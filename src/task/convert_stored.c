@@ -113,8 +113,7 @@ static bool may_quantize(const ArchWeight *w, const WeightOrigin *o) {
 
 /* ---- items ---- */
 
-/* The stored matrix behind a part: all of it, in the file's order. */
-static WeightSource *whole(const ConvertPlan *p, const WeightSource *part, Err *err) {
+WeightSource *convert_whole(const ConvertPlan *p, const WeightSource *part, Err *err) {
     WeightSource *s = arena_new(p->a, WeightSource);
     if (!s) return err_nomem(err, "a list of tensors"), NULL;
     *s = *part;
@@ -169,7 +168,7 @@ static bool add_stored(Stored *s, const ArchWeight *w, int part, const WeightOri
     ConvertItem it = {.is_named = true, .n_parts = 1, .is_vector = w->kind == WEIGHT_VECTOR};
     const DTypeInfo *info = dtype_info(src->form->plain);
     bool integers = !convert_is_quantized(src) && !info->is_float && !info->is_blocked;
-    it.parts = whole(p, src, err);
+    it.parts = convert_whole(p, src, err);
     if (!it.parts || !spell(p, name, is_text, &spelled, err)) return false;
     split_name(spelled, w->kind != WEIGHT_VECTOR, &it.module, &it.suffix);
     it.n = it.is_vector ? (uint64_t)it.parts->n * it.parts->k : it.parts->n;
