@@ -565,12 +565,35 @@ static bool is_integer(const CkptTensor *ct, Err *err) {
            unsupported(ct, "I32 and I64 are accepted", err);
 }
 
+/* A parameter of one-byte floats: NAME and NAME_scale_inv, of the whole, of each item or of blocks. */
+static bool stack_fp8(const ModuleFinder *f, Str name, const CkptTensor *ct, uint32_t n_rows,
+                      uint32_t k, WeightSource *out, Err *err) {
+    const CkptTensor *scale = find(f->ck, name, "_scale_inv");
+    Module mod;
+    if (!scale) scale = find(f->ck, name, "_scale");
+    if (!module_init(&mod, f, name, ct, n_rows, k, err)) return false;
+    mod.m.format = QFORMAT_FP8;
+    if (!quantconfig_module(f->config, name, "Linear", &mod.spec, err) ||
+        !part_add(&mod, QPART_WEIGHT, ct, err) || !part_add(&mod, QPART_SCALE, scale, err) ||
+        !settings_add(&mod, err))
+        return false;
+    mark(f, ct);
+    mark(f, scale);
+    mark(f, find(f->ck, name, "_activation_scale"));
+    mark(f, find(f->ck, name, "_input_scale"));
+    return source_fill(&mod, n_rows, k, out, err);
+}
+
 bool modsource_stack_rows(const ModuleFinder *f, Str name, bool integers, uint32_t n_stack,
                           uint32_t n, uint32_t k, WeightSource *out, Err *err) {
     const CkptTensor *ct = find(f->ck, name, "");
     Module mod;
     const uint64_t shape[2] = {(uint64_t)n_stack * n, k};
     if (!ct) return err_set(err, ERR_CORRUPT, "tensor " STR_F " is missing", STR_A(name));
+    bool fp8 = ct->dtype == DTYPE_F8_E4M3 || ct->dtype == DTYPE_F8_E5M2;
+    if (fp8 && !integers)
+        return stack_shape(ct, n_stack, n, k, err) &&
+               stack_fp8(f, name, ct, n_stack * n, k, out, err);
     if (!(integers ? is_integer : is_plain)(ct, err) || !stack_shape(ct, n_stack, n, k, err))
         return false;
     if (!module_init(&mod, f, name, ct, n_stack * n, k, err)) return false;
