@@ -26,6 +26,11 @@ bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix)
     return weights_role_find(t, role, layer, suffix) != NULL;
 }
 
+bool weights_is_left(const WeightTable *t, Role role, int layer, const char *suffix) {
+    const CkptTensor *ct = weights_role_find(t, role, layer, suffix);
+    return ct && !t->finder.used[ct - t->ck->tensors];
+}
+
 uint32_t weights_rows(const WeightTable *t, Role role, int layer) {
     const CkptTensor *ct = weights_role_find(t, role, layer, ".weight");
     return ct && ct->n_dims >= 1 && ct->shape[0] <= INT32_MAX ? (uint32_t)ct->shape[0] : 0;
@@ -248,7 +253,8 @@ static bool bias_is_zero(WeightTable *t, const CkptTensor *ct, bool *zero, Err *
 /* Unused, and rightly so? */
 static bool tensor_is_known(WeightTable *t, const CkptTensor *ct, bool *known, Err *err) {
     bool quantized = t->config.method != QUANT_NONE || t->ck->kind == CKPT_GGUF;
-    *known = quantized && modsource_is_calibration(ct->name);
+    /* an empty one says nothing: shared experts where there are none */
+    *known = ct->n_bytes == 0 || (quantized && modsource_is_calibration(ct->name));
     for (size_t g = 0; !*known && t->ignored && t->ignored[g]; g++)
         *known = weights_glob(t->ignored[g], ct->name);
     if (*known || !str_ends(ct->name, STR(".bias"))) return true;
