@@ -101,7 +101,7 @@ static void rows_are_picked(void **state) {
     arena_deinit(&a);
 }
 
-/* A file of bfloat16 whose element i is the bytes 2i, 2i + 1. */
+/* A file of bfloat16 whose element i is the bytes 2i, 2i + 1, and a tensor of nothing. */
 static Checkpoint *speech_checkpoint(void) {
     Err err = {0};
     Checkpoint *ck;
@@ -109,6 +109,7 @@ static Checkpoint *speech_checkpoint(void) {
     assert_true(fx_safetensors_write(
         fx_path(dir, "model.safetensors"),
         "{\"b.embed\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]},"
+        "\"none.weight\":{\"dtype\":\"BF16\",\"shape\":[0,2],\"data_offsets\":[8,8]},"
         "\"second.weight\":{\"dtype\":\"BF16\",\"shape\":[1,2],\"data_offsets\":[8,12]},"
         "\"conv.weight\":{\"dtype\":\"BF16\",\"shape\":[2,4,3],\"data_offsets\":[12,60]}}",
         60));
@@ -123,8 +124,8 @@ static float element(uint32_t i) {
     return x;
 }
 
-/* Kernels come with their taps outermost, a table may be a parameter, and the embedding that shows
- * where a model hangs may have any of the family's names. */
+/* Kernels come with their taps outermost, a table may be a parameter, the embedding that shows where a
+ * model hangs may have any of the family's names, and what is empty need not be taken. */
 static void kernels_and_tables_of_other_spellings(void **state) {
     (void)state;
     static const RoleDelta NAMES[] = {{ROLE_EMBED, {"first", NULL}},
