@@ -116,6 +116,7 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
                        "position_embedding_type \"" STR_F "\"; \"absolute\" is accepted",
                        STR_A(kind));
     const LayerSpec *l = &d->layer;
+    if (d->config->gguf) d->layer.act = ACT_GELU; /* no key tells there */
     ProgPlane plane = {.heads = l->n_heads, .head_cols = l->head_dim, .use = PLANE_KEY};
     Bert m = {.d = d, .k = prog_plane(d->b, plane)};
     plane.use = PLANE_VALUE;
@@ -147,8 +148,8 @@ static const RoleDelta NAMES[] = {
     {ROLE_UP, {"encoder.layer.%d.intermediate.dense", "blk.%d.ffn_up"}},
     {ROLE_DOWN, {"encoder.layer.%d.output.dense", "blk.%d.ffn_down"}},
     {ROLE_POST_FFN_NORM, {"encoder.layer.%d.output.LayerNorm", "blk.%d.layer_output_norm"}},
-    {ROLE_POOLER, {"pooler.dense", NULL}},
-    {ROLE_CLASS, {"/classifier", NULL}},
+    {ROLE_POOLER, {"pooler.dense", "cls"}},
+    {ROLE_CLASS, {"/classifier", "cls.output"}},
     {ROLE_CLASS_DENSE, {"/classifier.dense", "cls"}},
     {ROLE_CLASS_OUT, {"/classifier.out_proj", "cls.output"}},
     {ROLE_COUNT, {NULL, NULL}},
@@ -159,6 +160,7 @@ const Arch ARCH_BERT = {
     .name = "bert",
     .kind = "embedding",
     .model_types = (const char *const[]){"bert", "xlm-roberta", "roberta", NULL},
+    .hf_class = "BertModel",
     .gguf = (const char *const[]){"bert", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*position_ids", "cls.predictions.*", "cls.seq_relationship.*",

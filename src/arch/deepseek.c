@@ -158,6 +158,7 @@ const Arch ARCH_DEEPSEEK = {
     .name = "deepseek",
     .kind = "text",
     .model_types = (const char *const[]){"deepseek_v2", "deepseek_v3", NULL},
+    .hf_class = "DeepseekV2ForCausalLM",
     .gguf = (const char *const[]){"deepseek2", NULL},
     .names = DEEPSEEK_NAMES,
     .mlx_joint_kv = "deepseek_v2",

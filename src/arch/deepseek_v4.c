@@ -267,6 +267,7 @@ const Arch ARCH_DEEPSEEK_V4 = {
     .name = "deepseek_v4",
     .kind = "text",
     .model_types = (const char *const[]){"deepseek_v4", NULL},
+    .hf_class = "DeepseekV4ForCausalLM",
     .gguf = (const char *const[]){"deepseek4", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"mtp.*", "blk.*.exp_probs_b_vl.bias", NULL},

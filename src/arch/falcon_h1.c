@@ -170,6 +170,7 @@ const Arch ARCH_FALCON_H1 = {
     .name = "falcon_h1",
     .kind = "text",
     .model_types = (const char *const[]){"falcon_h1", NULL},
+    .hf_class = "FalconH1ForCausalLM",
     .gguf = (const char *const[]){"falcon-h1", NULL},
     .names = NAMES,
     .fold = fold,

@@ -41,6 +41,7 @@ const Arch ARCH_GEMMA = {
     .name = "gemma",
     .kind = "text",
     .model_types = (const char *const[]){"gemma", NULL},
+    .hf_class = "GemmaForCausalLM",
     .gguf = (const char *const[]){"gemma", NULL},
     .sizes = {3072, 24576, 28, 16, 16, 8192},
     .rope_whole = true,

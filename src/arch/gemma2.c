@@ -25,6 +25,7 @@ const Arch ARCH_GEMMA2 = {
     .name = "gemma2",
     .kind = "text",
     .model_types = (const char *const[]){"gemma2", NULL},
+    .hf_class = "Gemma2ForCausalLM",
     .gguf = (const char *const[]){"gemma2", NULL},
     .names = GEMMA_NAMES,
     .sizes = {2304, 9216, 26, 8, 4, 8192},

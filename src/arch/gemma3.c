@@ -40,6 +40,7 @@ const Arch ARCH_GEMMA3 = {
     .name = "gemma3",
     .kind = "text",
     .model_types = (const char *const[]){"gemma3_text", NULL},
+    .hf_class = "Gemma3ForCausalLM",
     .gguf = (const char *const[]){"gemma3", NULL},
     .names = GEMMA_NAMES,
     .sizes = {2304, 9216, 26, 8, 4, 131072},

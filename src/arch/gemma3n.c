@@ -252,6 +252,7 @@ const Arch ARCH_GEMMA3N = {
     .name = "gemma3n",
     .kind = "text",
     .model_types = (const char *const[]){"gemma3n_text", NULL},
+    .hf_class = "Gemma3nForCausalLM",
     .gguf = (const char *const[]){"gemma3n", NULL},
     .names = NAMES,
     .mlx_same_places = true,

@@ -48,6 +48,7 @@ const Arch ARCH_GPT_OSS = {
     .name = "gpt_oss",
     .kind = "text",
     .model_types = (const char *const[]){"gpt_oss", NULL},
+    .hf_class = "GptOssForCausalLM",
     .gguf = (const char *const[]){"gpt-oss", NULL},
     .names = NAMES,
     .rope_whole = true,

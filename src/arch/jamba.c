@@ -56,6 +56,7 @@ const Arch ARCH_JAMBA = {
     .name = "jamba",
     .kind = "text",
     .model_types = (const char *const[]){"jamba", NULL},
+    .hf_class = "JambaForCausalLM",
     .gguf = (const char *const[]){"jamba", NULL},
     .names = NAMES,
     .adjust = adjust,

@@ -207,6 +207,7 @@ const Arch ARCH_KIMI_LINEAR = {
     .name = "kimi_linear",
     .kind = "text",
     .model_types = (const char *const[]){"kimi_linear", NULL},
+    .hf_class = "KimiLinearForCausalLM",
     .gguf = (const char *const[]){"kimi-linear", NULL},
     .names = NAMES,
     .mlx_names = MLX_NAMES,

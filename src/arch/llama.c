@@ -28,6 +28,7 @@ const Arch ARCH_LLAMA = {
     .name = "llama",
     .kind = "text",
     .model_types = (const char *const[]){"llama", NULL},
+    .hf_class = "LlamaForCausalLM",
     .gguf = (const char *const[]){"llama", NULL},
     .sizes = {4096, 11008, 32, 32, 0, 2048},
     .rope_whole = true,

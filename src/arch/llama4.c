@@ -240,6 +240,7 @@ const Arch ARCH_LLAMA4 = {
     .name = "llama4",
     .kind = "text",
     .model_types = (const char *const[]){"llama4_text", NULL},
+    .hf_class = "Llama4ForCausalLM",
     .gguf = (const char *const[]){"llama4", NULL},
     .names = NAMES,
     .rope_whole = true,

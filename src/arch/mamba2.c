@@ -34,6 +34,7 @@ const Arch ARCH_MAMBA2 = {
     .name = "mamba2",
     .kind = "text",
     .model_types = (const char *const[]){"mamba2", NULL},
+    .hf_class = "Mamba2ForCausalLM",
     .gguf = (const char *const[]){"mamba2", NULL},
     .names = NAMES,
     .no_dense = true,

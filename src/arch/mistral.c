@@ -19,6 +19,7 @@ const Arch ARCH_MISTRAL = {
     .name = "mistral",
     .kind = "text",
     .model_types = (const char *const[]){"mistral", NULL},
+    .hf_class = "MistralForCausalLM",
     .gguf_as = "llama",
     .gguf_unpermute = true,
     .sizes = {4096, 14336, 32, 32, 8, 131072},

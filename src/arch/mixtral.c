@@ -22,6 +22,7 @@ const Arch ARCH_MIXTRAL = {
     .name = "mixtral",
     .kind = "text",
     .model_types = (const char *const[]){"mixtral", NULL},
+    .hf_class = "MixtralForCausalLM",
     .gguf_as = "llama",
     .gguf_unpermute = true,
     .names = NAMES,

@@ -18,6 +18,7 @@ const Arch ARCH_OLMOE = {
     .name = "olmoe",
     .kind = "text",
     .model_types = (const char *const[]){"olmoe", NULL},
+    .hf_class = "OlmoeForCausalLM",
     .gguf = (const char *const[]){"olmoe", NULL},
     .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},

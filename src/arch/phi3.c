@@ -15,6 +15,7 @@ const Arch ARCH_PHI3 = {
     .name = "phi3",
     .kind = "text",
     .model_types = (const char *const[]){"phi3", NULL},
+    .hf_class = "Phi3ForCausalLM",
     .gguf = (const char *const[]){"phi3", NULL},
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .adjust = adjust,

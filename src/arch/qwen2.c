@@ -31,6 +31,7 @@ const Arch ARCH_QWEN2 = {
     .name = "qwen2",
     .kind = "text",
     .model_types = (const char *const[]){"qwen2", NULL},
+    .hf_class = "Qwen2ForCausalLM",
     .gguf = (const char *const[]){"qwen2", NULL},
     .sizes = {4096, 22016, 32, 32, 0, 32768},
     .rope_whole = true,

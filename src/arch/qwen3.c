@@ -11,6 +11,7 @@ const Arch ARCH_QWEN3 = {
     .name = "qwen3",
     .kind = "text",
     .model_types = (const char *const[]){"qwen3", NULL},
+    .hf_class = "Qwen3ForCausalLM",
     .gguf = (const char *const[]){"qwen3", NULL},
     .rope_whole = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},

@@ -69,6 +69,7 @@ const Arch ARCH_QWEN3_NEXT = {
     .name = "qwen3_next",
     .kind = "text",
     .model_types = (const char *const[]){"qwen3_next", NULL},
+    .hf_class = "Qwen3NextForCausalLM",
     .gguf = (const char *const[]){"qwen3next", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*mtp.*", "*.rotary_emb.inv_freq", NULL},

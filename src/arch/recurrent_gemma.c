@@ -79,6 +79,7 @@ const Arch ARCH_RECURRENT_GEMMA = {
     .name = "recurrent_gemma",
     .kind = "text",
     .model_types = (const char *const[]){"recurrent_gemma", NULL},
+    .hf_class = "RecurrentGemmaForCausalLM",
     .names = NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .rope_share = 0.5,

@@ -75,6 +75,12 @@ void gguf_write_bools(GgufOut *o, const char *key, const bool *v, size_t n) {
     for (size_t i = 0; i < n; i++) buf_putc(&o->keys, (char)v[i]);
 }
 
+void gguf_write_bytes(GgufOut *o, const char *key, Str first, Str second) {
+    put_array(o, key, GGUF_U8, first.n + second.n);
+    buf_put(&o->keys, first);
+    buf_put(&o->keys, second);
+}
+
 void gguf_write_value(GgufOut *o, const GgufValue *v) {
     put_key(o, v->key, v->type);
     if (v->type == GGUF_STRING) put_le(&o->keys, v->bytes.n, 8);

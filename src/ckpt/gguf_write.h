@@ -38,6 +38,7 @@ void gguf_write_strs(GgufOut *o, const char *key, const Str *v, size_t n);
 void gguf_write_i32s(GgufOut *o, const char *key, const int32_t *v, size_t n);
 void gguf_write_f32s(GgufOut *o, const char *key, const float *v, size_t n);
 void gguf_write_bools(GgufOut *o, const char *key, const bool *v, size_t n);
+void gguf_write_bytes(GgufOut *o, const char *key, Str first, Str second); /* as one array */
 void gguf_write_value(GgufOut *o, const GgufValue *v); /* of another file, as it is */
 
 /* ERR_LIMIT: a name of more than GGUF_MAX_NAME bytes, or more than GGUF_MAX_DIMS dimensions. */

@@ -217,15 +217,22 @@ static void put_rope(const Out *o) {
     put_scaling(o, r);
 }
 
+/* Readers that check types want a fraction. */
+static void put_cap(const Out *o, const char *key, float cap) {
+    Buf text = {0};
+    json_w_key(o->w, str_c(key));
+    buf_putf(&text, cap == roundf(cap) ? "%.1f" : "%.9g", (double)cap);
+    cap != 0 ? json_w_raw(o->w, buf_str(&text)) : json_w_null(o->w);
+    buf_deinit(&text);
+}
+
 static void put_scales(const Out *o) {
     const LayerSpec *l = &o->layers[0];
     double scalar = 1 / ((double)l->attn_scale * l->attn_scale);
     if (fabs(scalar - round(scalar)) < 1e-3) scalar = round(scalar);
     put_float(o, "query_pre_attn_scalar", scalar);
-    json_w_key(o->w, STR("attn_logit_softcapping"));
-    l->attn_softcap != 0 ? json_w_f32(o->w, l->attn_softcap) : json_w_null(o->w);
-    json_w_key(o->w, STR("final_logit_softcapping"));
-    o->d->logit_softcap != 0 ? json_w_f32(o->w, o->d->logit_softcap) : json_w_null(o->w);
+    put_cap(o, "attn_logit_softcapping", l->attn_softcap);
+    put_cap(o, "final_logit_softcapping", o->d->logit_softcap);
 }
 
 void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w) {
@@ -240,9 +247,10 @@ void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w) 
             id = tokenizer_role(t, ROLES[i].role);
         else if (!config_int(&p->ck->config, ROLES[i].key, -1, -1, UINT32_MAX, &id, &ignored))
             id = -1;
-        if (id < 0) continue;
+        bool is_pad = ROLES[i].role == TOK_PAD; /* families have one of their own, if not told */
+        if (id < 0 && !is_pad) continue;
         json_w_key(w, str_c(ROLES[i].key));
-        json_w_i64(w, id);
+        id < 0 ? json_w_null(w) : json_w_i64(w, id);
     }
     int64_t said = TOK_NONE;
     Err none = {0};
@@ -264,10 +272,16 @@ void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w) 
     json_w_end(w);
 }
 
-bool convert_config(const ConvertPlan *p, const Tokenizer *t, const char *type, JsonWriter *w,
+bool convert_config(const ConvertPlan *p, const Tokenizer *t, const Arch *family, JsonWriter *w,
                     Err *err) {
     const Out o = {p, p->arch.resolved, p->arch.layers, p->arch.n_layers, w};
-    put_str(&o, "model_type", type);
+    if (family->hf_class) {
+        json_w_key(w, STR("architectures"));
+        json_w_array(w);
+        json_w_str(w, str_c(family->hf_class));
+        json_w_end(w);
+    }
+    put_str(&o, "model_type", family->model_types[0]);
     put_shape(&o);
     put_experts(&o);
     if (!put_windows(&o, err)) return false;

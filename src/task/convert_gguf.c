@@ -149,7 +149,7 @@ bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) {
     GgufOut g;
     float *tables[3] = {0};
     if (!types_find(p, &types, err) || !may_write(p, out, err)) return false;
-    if (!arch || !p->arch.layers)
+    if (!arch || (!p->arch.layers && !p->arch.both_ways))
         return err_set(err, ERR_UNSUPPORTED, "family %s has no GGUF form that can be written",
                        p->arch.arch->name);
     gguf_write_init(&g, p->a);

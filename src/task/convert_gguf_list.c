@@ -162,6 +162,18 @@ static bool add_stored(Lister *l, const ArchWeight *w, int part, Err *err) {
     return add(l, &it, o, src->name, err);
 }
 
+/* Rows of a table of places that no text reaches: those before the first place are left out. */
+static uint32_t unused_rows(const ConvertPlan *p, const WeightOrigin *o) {
+    const Program *t = p->arch.text;
+    if (o->role != ROLE_POS_EMBED) return 0;
+    for (uint32_t i = 0; i < t->n_ops; i++) {
+        const Op *op = &t->ops[i];
+        if (op->code == OP_EMBED && op->p.embed.key == EMBED_POS0 && op->p.embed.offset > 0)
+            return (uint32_t)op->p.embed.offset;
+    }
+    return 0;
+}
+
 /* Rows [first, first + n) of a source, in the program's order. */
 static bool add_rows(Lister *l, const ArchWeight *w, Role role, uint32_t first, uint32_t n,
                      Err *err) {
@@ -192,6 +204,9 @@ static bool add_weight(Lister *l, const ArchWeight *w, Err *err) {
         return add_rows(l, w, ROLE_DELTA_QKV, 0, n, err) &&
                add_rows(l, w, ROLE_DELTA_Z, n, nz, err);
     }
+    uint32_t unused = unused_rows(l->p, o);
+    if (unused && unused < w->parts[0].n)
+        return add_rows(l, w, o->role, unused, w->parts[0].n - unused, err);
     for (int k = 0; k < w->n_parts; k++)
         if (!add_stored(l, w, k, err)) return false;
     return true;

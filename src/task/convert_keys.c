@@ -289,11 +289,67 @@ static Str model_name(const ConvertPlan *p) {
     return slash == STR_NPOS ? path : str_from(path, slash + 1);
 }
 
+/* ---- encoders ---- */
+
+static void put_pooling(Keys *k) {
+    static const struct {
+        const char *key;
+        uint32_t type;
+    } MODES[] = {{"pooling_mode_mean_tokens", 1},
+                 {"pooling_mode_cls_token", 2},
+                 {"pooling_mode_lasttoken", 3}};
+    Buf text = {0};
+    Json *doc;
+    Err none = {0};
+    bool is_there = checkpoint_read_file(k->p->ck, "1_Pooling/config.json", 1 << 20, &text, &none) &&
+                    json_parse(buf_str(&text), NULL, k->p->a, &doc, &none);
+    for (size_t i = 0; is_there && i < sizeof MODES / sizeof *MODES; i++) {
+        bool on = false;
+        if (json_bool(json_get(doc, MODES[i].key), &on) && on)
+            put_u32(k, "pooling_type", MODES[i].type);
+    }
+    buf_deinit(&text);
+}
+
+/* The config's names of labels, or numbered ones. */
+static bool put_labels(Keys *k, Err *err) {
+    uint32_t n = k->p->arch.n_labels;
+    const Json *names = json_get(k->p->ck->config.json, "id2label");
+    Str *labels = arena_array(k->p->a, Str, n + 1);
+    char id[32];
+    if (!labels) return err_nomem(err, "GGUF keys");
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(id, sizeof id, "LABEL_%u", i);
+        const Json *name = json_is(names, JSON_OBJECT) ? json_get(names, id + strlen("LABEL_")) : NULL;
+        if (!json_str(name, &labels[i])) labels[i] = arena_dup(k->p->a, str_c(id));
+        if (!labels[i].p) return err_nomem(err, "GGUF keys");
+    }
+    if (n) gguf_write_strs(k->out, key(k, "classifier.output_labels"), labels, n);
+    return true;
+}
+
+static bool put_encoder(Keys *k, Err *err) {
+    const LayerSpec *l = &k->d->layer;
+    put_u32(k, "context_length", (uint32_t)k->p->arch.context);
+    put_u32(k, "embedding_length", k->d->hidden);
+    put_u32(k, "block_count", k->d->n_layers);
+    put_u32(k, "feed_forward_length", l->ffn_width);
+    put_u32(k, "attention.head_count", l->n_heads);
+    put_f32(k, "attention.layer_norm_epsilon", k->d->eps);
+    put_bool(k, "attention.causal", false);
+    put_u32(k, "vocab_size", k->d->vocab);
+    if (k->p->arch.n_types)
+        gguf_write_u32(k->out, "tokenizer.ggml.token_type_count", k->p->arch.n_types);
+    put_pooling(k);
+    return put_labels(k, err);
+}
+
 bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err) {
     Keys k = {.p = p, .d = p->arch.resolved, .l = p->arch.layers, .arch = arch, .out = out};
     gguf_write_str(out, "general.type", STR("model"));
     gguf_write_str(out, "general.name", model_name(p));
     gguf_write_u32(out, "general.quantization_version", 2);
+    if (p->arch.both_ways && !p->arch.layers) return put_encoder(&k, err);
     for (uint32_t i = k.d->n_layers; i-- > 0;)
         if (k.p->arch.layers[i].mixer == MIXER_ATTN) k.l = &k.p->arch.layers[i];
     if (!put_shape(&k, err) || !put_recurrent(&k, err)) return false;

@@ -20,9 +20,8 @@ typedef struct Mlx {
     EncodeMlx base;       /* of most modules */
     CkptTensor *tensors;  /* as they are written */
     size_t n_tensors;
-    /* from a GGUF: the family that the result is of, its model type, the tokenizer (NULL: none) */
+    /* from a GGUF: the family that the result is of, the tokenizer (NULL: none) */
     const Arch *family;
-    const char *type;
     Tokenizer *tokenizer;
 } Mlx;
 
@@ -186,7 +185,7 @@ static bool write_config(const Mlx *m, const OutDir *d, Err *err) {
     bool ok = true;
     json_w_object(&w);
     if (m->family)
-        ok = convert_config(m->p, m->tokenizer, m->type, &w, err);
+        ok = convert_config(m->p, m->tokenizer, m->family, &w, err);
     else
         put_members(m, m->p->ck->config.json, false, &w);
     for (size_t k = 0; k < 2 && !m->p->o->plain; k++) {
@@ -287,12 +286,10 @@ static bool choose_family(Mlx *m, const OutDir *d, Err *err) {
     const Arch *const *all = arch_list(&n);
     Err why = {0}, other = {0};
     m->family = own;
-    m->type = own->model_types[0];
     if (outline(m, d, &why)) return true;
     for (size_t i = 0; i < n && is_misread(&why); i++) {
         if (all[i] == own || !all[i]->gguf_as || !among(own->gguf, all[i]->gguf_as)) continue;
         m->family = all[i];
-        m->type = all[i]->model_types[0];
         if (outline(m, d, &other)) return true;
     }
     return misread(&why, err);

@@ -90,7 +90,7 @@ void outdir_drop(OutDir *d, Arena *a);
 /* What an MLX checkpoint made of a GGUF has in its files, which the input lacks. t: the GGUF's
  * tokenizer; NULL: it has none. convert_config.c: the members of config.json, without its
  * quantization; convert_tokenizer.c: all other files. */
-bool convert_config(const ConvertPlan *p, const Tokenizer *t, const char *type, JsonWriter *w,
+bool convert_config(const ConvertPlan *p, const Tokenizer *t, const Arch *family, JsonWriter *w,
                     Err *err) MUST_CHECK;
 void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w);
 bool convert_tokenizer(const ConvertPlan *p, const Tokenizer *t, const OutDir *d,

@@ -1,6 +1,7 @@
 /* The vocabulary of a GGUF from tokenizer.json: byte-level BPE ("gpt2", with merges and the name of
- * its way of cutting text) and SentencePiece-like BPE ("llama", with scores that order the merges);
- * the latter from tokenizer.model too.
+ * its way of cutting text), SentencePiece-like BPE ("llama", with scores that order the merges) and
+ * Unigram ("t5", with its scores and its map of characters), these two from tokenizer.model too, and
+ * WordPiece ("bert", words with U+2581 in front instead of continuations with ##).
  * A checkpoint without a tokenizer gives a file without one. */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "text/gguf_pre.h"
 #include "text/spm_build.h"
 #include "text/tokenizer.h"
+#include "text/vocab_parts.h"
 
 enum { /* tokenizer.ggml.token_type */
        NORMAL = 1,
@@ -188,6 +190,9 @@ static void put_roles(const Vocabulary *v) {
     put_role(v, "eot", tokenizer_role(v->t, TOK_EOT));
     put_role(v, "unknown", tokenizer_role(v->t, TOK_UNK));
     put_role(v, "padding", role_or_config(v, TOK_PAD, "pad_token_id"));
+    put_role(v, "cls", tokenizer_role(v->t, TOK_CLS));
+    put_role(v, "seperator", tokenizer_role(v->t, TOK_SEP)); /* spelt so in the format */
+    put_role(v, "mask", tokenizer_role(v->t, TOK_MASK));
 }
 
 /* What stands around a text by itself: keys can say BOS in front and EOS behind. */
@@ -274,10 +279,76 @@ static bool put_spm(Vocabulary *v, Err *err) {
     return put_ends(v, err) && put_template(v, err);
 }
 
+/* ---- Unigram ---- */
+
+static bool put_unigram(Vocabulary *v, Err *err) {
+    static const unsigned char LENGTH_BYTES = 4;
+    VocabParts parts;
+    float *scores = arena_array(v->a, float, v->p->arch.vocab);
+    if (!scores) return err_nomem(err, "scores");
+    if (!vocab_parts(v->t, &parts, err) || !list_tokens(v, true, err)) return false;
+    for (size_t i = 0; i < v->n; i++)
+        scores[i] = i < parts.n_scores && v->types[i] != UNUSED ? (float)parts.scores[i]
+                                                                : -10000.0f;
+    put_tokens(v, "t5", STR("default"));
+    gguf_write_f32s(v->out, "tokenizer.ggml.scores", scores, v->n);
+    gguf_write_bool(v->out, "tokenizer.ggml.add_space_prefix", parts.dummy_prefix);
+    gguf_write_bool(v->out, "tokenizer.ggml.remove_extra_whitespaces", parts.squeeze);
+    if (parts.map_trie.n) { /* the length of the first part, then both */
+        Buf head = {0};
+        for (int i = 0; i < LENGTH_BYTES; i++)
+            buf_putc(&head, (char)(parts.map_trie.n >> (8 * i) & 0xFF));
+        buf_put(&head, parts.map_trie);
+        if (!head.failed)
+            gguf_write_bytes(v->out, "tokenizer.ggml.precompiled_charsmap", buf_str(&head),
+                             parts.map_pool);
+        bool ok = buf_check(&head, "a map of characters", err);
+        buf_deinit(&head);
+        if (!ok) return false;
+    }
+    put_roles(v);
+    return put_ends(v, err) && put_template(v, err);
+}
+
+/* ---- WordPiece ---- */
+
+static bool turn_words(Vocabulary *v, Err *err) {
+    static const Str CONTINUES = {"##", 2};
+    for (size_t i = 0; i < v->n; i++) {
+        Str *t = &v->tokens[i];
+        if (v->types[i] == CONTROL || v->types[i] == UNUSED) continue;
+        if (str_starts(*t, CONTINUES))
+            *t = str_from(*t, CONTINUES.n);
+        else if (!joined(v->a, STR_NONE, "\xE2\x96\x81", *t, t))
+            return err_nomem(err, "a vocabulary");
+    }
+    return true;
+}
+
+static bool put_wordpiece(Vocabulary *v, Err *err) {
+    VocabParts parts;
+    TokIds ids = {0};
+    if (!vocab_parts(v->t, &parts, err) || !list_tokens(v, false, err) || !turn_words(v, err))
+        return false;
+    put_tokens(v, "bert", STR("default"));
+    gguf_write_bool(v->out, "tokenizer.ggml.normalizer.lowercase", parts.lowercase);
+    gguf_write_bool(v->out, "tokenizer.ggml.normalizer.strip_accents", parts.strip_accents);
+    put_roles(v);
+    bool ok = tokenizer_encode_text(v->t, STR("a"), true, false, &ids, err);
+    uint32_t cls = tokenizer_role(v->t, TOK_CLS), sep = tokenizer_role(v->t, TOK_SEP);
+    bool first = ok && ids.n && ids.p[0] == cls, last = ok && ids.n && ids.p[ids.n - 1] == sep;
+    gguf_write_bool(v->out, "tokenizer.ggml.add_bos_token", first);
+    gguf_write_bool(v->out, "tokenizer.ggml.add_sep_token", last);
+    tokids_deinit(&ids);
+    return ok;
+}
+
 static bool put_all(Vocabulary *v, Err *err) {
     Str pre = STR("default");
     bool fallback = false;
     Err why = {0};
+    if (str_eqc(str_c(tokenizer_kind(v->t)), "Unigram")) return put_unigram(v, err);
+    if (str_eqc(str_c(tokenizer_kind(v->t)), "WordPiece")) return put_wordpiece(v, err);
     if (!read_json(v, &why)) {
         if (why.kind == ERR_NOT_FOUND) return put_spm(v, err);
         if (err) *err = why;
@@ -287,7 +358,8 @@ static bool put_all(Vocabulary *v, Err *err) {
     bool is_bpe = str_eqc(str_c(tokenizer_kind(v->t)), "BPE");
     if (!is_bpe)
         return err_set(err, ERR_UNSUPPORTED,
-                       "a %s tokenizer: BPE vocabularies are written to GGUF files",
+                       "a %s tokenizer: BPE, Unigram and WordPiece vocabularies are written to GGUF "
+                       "files",
                        tokenizer_kind(v->t));
     if (!fallback && !ggufpre_match(v->t, &pre, err)) return false;
     if (!list_tokens(v, fallback, err)) return false;
