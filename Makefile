@@ -98,7 +98,7 @@ test:
 # threads share memory, the longest first.
 SANE_asan = $(filter-out tests/smollm2_test.c,$(TESTS))
 TSAN_LONG = tests/same_tokens_test.c tests/golden_media_test.c tests/golden_decoder_test.c
-SANE_tsan = $(foreach t,$(TSAN_LONG),$(filter $t,$(TESTS))) $(filter-out $(TSAN_LONG),$(filter src/base/pool_test.c src/engine/% \
+SANE_tsan = $(foreach t,$(TSAN_LONG),$(filter $t,$(TESTS))) $(filter-out $(TSAN_LONG),$(filter src/base/pool_test.c src/ckpt/ckpt_stream_test.c src/engine/% \
     src/backend/cpu/cpu_ops_test.c src/backend/host_delta_test.c src/backend/host_scan_test.c tests/golden_encoder_test.c \
     tests/golden_quantized_test.c tests/library_test.c tests/media_jobs_test.c,$(TESTS)))
 asan tsan:

@@ -122,12 +122,10 @@ static bool vector_fits(const CkptTensor *ct, uint32_t k, uint32_t cols, Err *er
                    STR_A(ct->name), text, k);
 }
 
-static void fetch_advise(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes) {
-    const Fetch *f = ctx;
-    if (n_bytes)
-        checkpoint_will_need(f->ck, f->part[part], from, n_bytes);
-    else
-        checkpoint_drop_cache(f->ck, f->part[part]);
+static void fetch_locate(void *ctx, QPartId part, int *i_file, uint64_t *at) {
+    const CkptTensor *t = ((const Fetch *)ctx)->part[part];
+    *i_file = t->i_file;
+    *at = t->offset;
 }
 
 /* A convolution's kernel: its rows are the outputs, all further dimensions one behind the other. */
@@ -450,7 +448,7 @@ static bool source_fill(Module *mod, uint32_t n, uint32_t k, WeightSource *out, 
                           .m = mod->m,
                           .form = form,
                           .fetch = fetch_bytes,
-                          .advise = fetch_advise,
+                          .locate = fetch_locate,
                           .ctx = mod->fetch,
                           .name = name};
     return true;

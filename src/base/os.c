@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +26,27 @@ static const char *mode_name(mode_t m) {
     return "a device";
 }
 
+/* The device's own setting, 128 KiB where it cannot be learnt. A partition has it from its disk. */
+static uint32_t device_ahead(dev_t dev) {
+    static const char *const PLACES[][2] = {{"/sys/class/bdi", "read_ahead_kb"},
+                                            {"/sys/dev/block", "queue/read_ahead_kb"},
+                                            {"/sys/dev/block", "../queue/read_ahead_kb"}};
+    for (size_t i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
+        char path[96], text[16];
+        snprintf(path, sizeof path, "%s/%u:%u/%s", PLACES[i][0], major(dev), minor(dev),
+                 PLACES[i][1]);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) continue;
+        ssize_t n = read(fd, text, sizeof text);
+        uint64_t kib = 0;
+        close(fd);
+        for (ssize_t c = 0; c < n && text[c] >= '0' && text[c] <= '9'; c++)
+            kib = kib * 10 + (uint64_t)(text[c] - '0');
+        if (kib) return (uint32_t)(kib < 128 ? 128 : kib > 8192 ? 8192 : kib) << 10;
+    }
+    return 128 << 10;
+}
+
 /* O_NONBLOCK: opening a pipe without a writer must not hang; on regular files it changes
  * nothing. */
 bool os_file_open(OsFile *f, const char *path, Err *err) {
@@ -33,7 +55,9 @@ bool os_file_open(OsFile *f, const char *path, Err *err) {
     if (f->fd < 0)
         return err_set(err, errno_kind(errno), "cannot open %s: %s", path, strerror(errno));
     if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        static const uint64_t LARGE = 16 << 20; /* others are hardly read ahead */
         f->size_bytes = (uint64_t)st.st_size;
+        f->ahead_bytes = f->size_bytes < LARGE ? 128 << 10 : device_ahead(st.st_dev);
         return true;
     }
     os_file_close(f);
@@ -57,9 +81,8 @@ bool os_file_read_at(const OsFile *f, uint64_t at, void *out, size_t n, Err *err
 
 /* In pieces: of one call the kernel takes no more than the device's read-ahead. */
 void os_file_will_need(const OsFile *f, uint64_t at, uint64_t n) {
-    static const uint64_t PIECE = 128 << 10; /* the least that is usual */
-    for (uint64_t end = at + n; at < end; at += PIECE)
-        posix_fadvise(f->fd, (off_t)at, (off_t)(end - at < PIECE ? end - at : PIECE),
+    for (uint64_t end = at + n, piece = f->ahead_bytes; at < end; at += piece)
+        posix_fadvise(f->fd, (off_t)at, (off_t)(end - at < piece ? end - at : piece),
                       POSIX_FADV_WILLNEED);
 }
 

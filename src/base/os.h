@@ -9,6 +9,7 @@ typedef struct OsFile {
     /* -1 when closed; zero-initialised is NOT open: use OS_FILE_NONE or test path */
     int fd;
     uint64_t size_bytes; /* at open */
+    uint32_t ahead_bytes; /* what the device reads ahead of one request */
 } OsFile;
 
 /* Regular files only (a link to one is fine): a FIFO, device or directory is an error that says so,

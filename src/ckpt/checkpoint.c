@@ -18,6 +18,7 @@ struct CheckpointPrivate {
     Safetensors **parts; /* n_files of one kind or the other; NULL until opened */
     Gguf **ggufs;
     const OsFile **fds;
+    CkptStream *stream; /* while the weights are loaded; or NULL */
     Str *files;
     size_t n_open;
     CkptTensor *tensors;
@@ -355,6 +356,7 @@ void checkpoint_close(Checkpoint *ck) {
     if (!ck) return;
     struct CheckpointPrivate *p = ck->priv;
     if (p) {
+        checkpoint_stream_end(ck);
         for (size_t i = 0; i < p->n_open; i++) {
             safetensors_close(p->parts[i]);
             gguf_close(p->ggufs[i]);
@@ -380,18 +382,31 @@ bool checkpoint_read(const Checkpoint *ck, const CkptTensor *t, uint64_t from, v
                        " were asked for, it has %" PRIu64,
                        from, from + n, STR_A(t->name), t->n_bytes);
     }
+    CkptStream *ahead = ck->priv->stream;
+    if (ahead && ckpt_stream_take(ahead, t->i_file, t->offset + from, out, n)) return true;
     if (os_file_read_at(ck->priv->fds[t->i_file], t->offset + from, out, n, err)) return true;
     return err_wrap(err, STR_F ": tensor " STR_F, STR_A(ck->files[t->i_file]), STR_A(t->name));
 }
 
-void checkpoint_will_need(const Checkpoint *ck, const CkptTensor *t, uint64_t from, uint64_t n) {
-    if (from >= t->n_bytes) return;
-    if (n > t->n_bytes - from) n = t->n_bytes - from;
-    os_file_will_need(ck->priv->fds[t->i_file], t->offset + from, n);
+bool checkpoint_stream_begin(Checkpoint *ck, const CkptRange *ranges, size_t n, bool keep_cached,
+                             Err *err) {
+    const CkptStreamOptions opt = {.keep_cached = keep_cached};
+    checkpoint_stream_end(ck);
+    ck->priv->stream = ckpt_stream_new(ck->priv->fds, ck->n_files, ranges, n, &opt, err);
+    return ck->priv->stream != NULL;
 }
 
-void checkpoint_drop_cache(const Checkpoint *ck, const CkptTensor *t) {
-    os_file_drop_cache(ck->priv->fds[t->i_file], t->offset, t->n_bytes);
+void checkpoint_stream_pass(Checkpoint *ck, size_t i_range) {
+    ckpt_stream_pass(ck->priv->stream, i_range);
+}
+
+void checkpoint_stream_end(Checkpoint *ck) {
+    ckpt_stream_free(ck->priv->stream);
+    ck->priv->stream = NULL;
+}
+
+void checkpoint_drop_cache(const Checkpoint *ck, const CkptRange *r) {
+    os_file_drop_cache(ck->priv->fds[r->i_file], r->at, r->n);
 }
 
 static bool leads_outside(const char *name) {

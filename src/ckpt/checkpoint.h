@@ -12,6 +12,7 @@
 #define MLXCEL_CKPT_CHECKPOINT_H
 
 #include "base/buf.h"
+#include "ckpt/ckpt_stream.h"
 #include "ckpt/ckpt_tensor.h"
 #include "ckpt/config.h"
 
@@ -45,9 +46,14 @@ const CkptTensor *checkpoint_find(const Checkpoint *ck, Str name); /* NULL if ab
  * Thread-safe. */
 bool checkpoint_read(const Checkpoint *ck, const CkptTensor *t, uint64_t from, void *out, size_t n,
                      Err *err) MUST_CHECK;
-/* What follows will be read soon: the disk may begin. Cut to the tensor's end. */
-void checkpoint_will_need(const Checkpoint *ck, const CkptTensor *t, uint64_t from, uint64_t n);
-void checkpoint_drop_cache(const Checkpoint *ck, const CkptTensor *t);
+/* From here to checkpoint_stream_end, what checkpoint_read is asked for is read ahead in this order
+ * (ckpt_stream.h). No other thread may be reading while it begins or ends. */
+bool checkpoint_stream_begin(Checkpoint *ck, const CkptRange *ranges, size_t n, bool keep_cached,
+                             Err *err) MUST_CHECK;
+/* Ranges before this one will not be asked for again. */
+void checkpoint_stream_pass(Checkpoint *ck, size_t i_range);
+void checkpoint_stream_end(Checkpoint *ck);
+void checkpoint_drop_cache(const Checkpoint *ck, const CkptRange *r);
 /* A small file beside the weights ("tokenizer.json", "1_Pooling/config.json"): false with
  * ERR_NOT_FOUND when absent. Symlinks are followed; absolute names and ".." are not. */
 bool checkpoint_read_file(const Checkpoint *ck, const char *name, size_t max_bytes, Buf *out,

@@ -62,7 +62,11 @@ static void one_file(void **state) {
     assert_false(checkpoint_read(ck, t, 4, bytes, 5, &err) ||
                  checkpoint_read(ck, t, UINT64_MAX, bytes, 2, &err));
     assert_null(checkpoint_find(ck, STR("v")));
-    checkpoint_drop_cache(ck, t);
+    const CkptRange whole = {t->i_file, t->offset, t->n_bytes};
+    assert_true(checkpoint_stream_begin(ck, &whole, 1, true, &err));
+    assert_true(checkpoint_read(ck, t, 2, bytes, 6, &err) && bytes[0] == 2 && bytes[5] == 7);
+    checkpoint_stream_pass(ck, 1);
+    checkpoint_drop_cache(ck, &whole);
     checkpoint_close(ck);
 }
 

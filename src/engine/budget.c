@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "engine/cross.h"
+#include "engine/loader.h"
 
 /* LATER: what comes when a model runs: kernels' code, stacks. SLACK_SHARE: of the weights, what whole
  * pages waste. PROCESS_MAX: a process that had more than this before has other models in it.
@@ -20,9 +21,11 @@ enum {
 
 static const uint64_t KEPT_STATE_BYTES = (uint64_t)128 << 20;
 
-uint64_t budget_other_bytes(const Model *m) {
+uint64_t budget_other_bytes(const Model *m, uint64_t later_bytes) {
+    uint64_t window = loader_bytes(m);
     uint64_t process = m->process_bytes < PROCESS_MAX_BYTES ? m->process_bytes : PROCESS_MAX_BYTES;
-    return process + m->open_bytes + LATER_BYTES + m->weight_bytes / SLACK_SHARE;
+    return process + m->open_bytes + LATER_BYTES + m->weight_bytes / SLACK_SHARE +
+           (window > later_bytes ? window - later_bytes : 0);
 }
 
 /* Pages of a group: for all tokens, each sequence with a page begun and one copied; for windows what
@@ -66,13 +69,14 @@ static bool fill(const Model *m, const BudgetAsk *ask, uint64_t n_ctx, Budget *b
     uint64_t state = m->be->api->state_bytes(m->be, p);
     b->planes.n_states = state_slots(state, ask->n_seqs, n_ctx);
     b->state_bytes = state * b->planes.n_states;
+    b->other_bytes = budget_other_bytes(m, b->kv_bytes + b->state_bytes + b->scratch_bytes);
     b->total_bytes =
         b->weight_bytes + b->kv_bytes + b->state_bytes + b->scratch_bytes + b->other_bytes;
     return true;
 }
 
 bool budget_make(const Model *m, const BudgetAsk *ask, Budget *b, Err *err) {
-    *b = (Budget){.weight_bytes = m->weight_bytes, .other_bytes = budget_other_bytes(m)};
+    *b = (Budget){.weight_bytes = m->weight_bytes};
     const ExecLimits limits = {ask->max_rows, ask->n_logits, ask->n_seqs};
     b->scratch_bytes =
         m->be->api->exec_bytes(m->be, m->arch.text, &limits) +

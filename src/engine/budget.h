@@ -25,8 +25,9 @@ typedef struct Budget {
 
 /* Resolves n_ctx (with 0: shrinks it until it fits, not below 512) and fills the table. */
 bool budget_make(const Model *m, const BudgetAsk *ask, Budget *out, Err *err) MUST_CHECK;
-/* Beside weights, caches and scratch: code, stacks, tables, tokenizer. */
-uint64_t budget_other_bytes(const Model *m);
+/* Beside weights, caches and scratch: code, stacks, tables, tokenizer, and what loading takes beyond
+ * later_bytes, the caches and scratch that are only there when it is over. */
+uint64_t budget_other_bytes(const Model *m, uint64_t later_bytes);
 /* ERR_LIMIT with the numbers when total exceeds what is available. */
 bool budget_check(const Budget *b, Err *err) MUST_CHECK;
 

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "base/lane.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "engine/loader.h"
 #include "sample/params_json.h"
 
 static int by_value(const void *a, const void *b) {
@@ -50,11 +50,6 @@ bool model_is_eog(const Model *m, uint32_t token) {
     return m->n_eog && bsearch(&token, m->eog, m->n_eog, sizeof *m->eog, by_value) != NULL;
 }
 
-static uint64_t packed_bytes(const Model *m, uint32_t source) {
-    const ArchWeight *w = weights_get(m->arch.weights, (int32_t)source);
-    return m->be->api->weight_bytes(m->be, w->kind, w->parts, w->n_parts);
-}
-
 static bool weights_of(Model *m, const Program *p, BackWeight ***out) {
     if (p) *out = arena_array(&m->arena, BackWeight *, p->n_weights + 1);
     return !p || *out;
@@ -70,7 +65,7 @@ static bool open_parts(Model *m, const char *path, const ModelOptions *opt, Err 
         return false;
     }
     for (uint32_t i = 0; i < weights_count(m->arch.weights); i++)
-        m->weight_bytes += packed_bytes(m, i);
+        m->weight_bytes += loader_packed_bytes(m, i);
     m->packed = arena_array(&m->arena, BackWeight *, weights_count(m->arch.weights) + 1);
     if (!m->packed || !weights_of(m, m->arch.text, &m->weights) ||
         !weights_of(m, m->arch.tower, &m->tower_weights) ||
@@ -98,80 +93,21 @@ bool model_open(const char *path, const ModelOptions *opt, Model **out, Err *err
     return true;
 }
 
-/* Weights are advised to the page cache well before they are packed, by a thread of its own (to queue
- * reads takes the kernel a while), so that the disk never rests. Large ones only begin here: their
- * packers go on. */
-typedef struct ReadAhead {
-    Lane *lane;
-    uint32_t next;
-    uint64_t n_bytes; /* from the weight that is packed now to before next */
-} ReadAhead;
-
-typedef struct AheadJob {
-    const WeightSource *part;
-    uint32_t n_rows;
-} AheadJob;
-
-static void ahead_run(void *arg) {
-    const AheadJob *job = arg;
-    wsource_will_need(job->part, 0, job->n_rows);
-}
-
-static void read_ahead(const Model *m, ReadAhead *r) {
-    static const uint64_t AHEAD_BYTES = (uint64_t)64 << 20;
-    for (; r->next < weights_count(m->arch.weights) && r->n_bytes < AHEAD_BYTES; r->next++) {
-        const ArchWeight *w = weights_get(m->arch.weights, (int32_t)r->next);
-        uint64_t bytes = packed_bytes(m, r->next), share = bytes / AHEAD_BYTES + 1;
-        for (int part = 0; part < w->n_parts; part++) {
-            const AheadJob job = {&w->parts[part], (uint32_t)(w->parts[part].n / share) + 1};
-            lane_put(r->lane, ahead_run, &job, sizeof job);
-        }
-        r->n_bytes += bytes;
-    }
-}
-
-static bool weight_load(Model *m, uint32_t i, bool keep_cached, Err *err) {
-    const ArchWeight *w = weights_get(m->arch.weights, (int32_t)i);
-    if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, &m->packed[i], err))
-        return false;
-    for (int part = 0; !keep_cached && part < w->n_parts; part++)
-        wsource_done_with(&w->parts[part]);
-    return true;
-}
-
-static bool load_all(Model *m, ReadAhead *ahead, Err *err) {
-    uint64_t done = 0;
-    /* The file stays in the page cache for the next start, where both find room twice over. */
-    bool keep_cached = m->weight_bytes < os_memory_available_bytes() / 4;
-    for (uint32_t i = 0; i < weights_count(m->arch.weights); i++) {
-        read_ahead(m, ahead);
-        /* not what an earlier call came to that was stopped */
-        if (!m->packed[i] && !weight_load(m, i, keep_cached, err)) return false;
-        ahead->n_bytes -= packed_bytes(m, i);
-        done += packed_bytes(m, i);
-        if (m->opt.progress && !m->opt.progress(m->opt.progress_ctx, done, m->weight_bytes))
-            return err_set(err, ERR_CANCELLED, "loading was stopped");
-    }
-    return true;
-}
-
 static void weights_give(const Model *m, const Program *p, BackWeight **out) {
     for (uint32_t i = 0; p && i < p->n_weights; i++) out[i] = m->packed[p->weights[i].source];
 }
 
 bool model_load(Model *m, Err *err) {
-    uint32_t n = weights_count(m->arch.weights);
-    if (n == 0 || m->packed[n - 1]) return true;
+    if (m->is_loaded) return true;
     uint64_t t0 = os_now_ns();
-    ReadAhead ahead = {.lane = lane_new(err)};
-    bool ok = ahead.lane && load_all(m, &ahead, err);
-    lane_free(ahead.lane);
+    bool ok = loader_run(m, err);
     mem_trim(); /* what was read into */
     if (!ok) return false;
     weights_give(m, m->arch.text, m->weights);
     weights_give(m, m->arch.tower, m->tower_weights);
     weights_give(m, m->arch.cross, m->cross_weights);
     m->load_ms = (double)(os_now_ns() - t0) * 1e-6;
+    m->is_loaded = true;
     return true;
 }
 

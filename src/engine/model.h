@@ -31,6 +31,7 @@ typedef struct Model {
     ArchModel arch;
     Backend *be;
     BackWeight **packed; /* per source of the weight table; NULL before model_load */
+    bool is_loaded;
     /* of each program, per its weights: those that it uses, several may be one (tied) */
     BackWeight **weights, **tower_weights, **cross_weights;
     Tokenizer *tok; /* NULL: the checkpoint has none; tok_err says why */

@@ -46,7 +46,8 @@ static uint64_t rows_ahead(const WeightSource *s, uint32_t lo, uint32_t hi, Weig
         n_bytes *= lines;
     else
         wform_span(s->form, &s->m, QPART_WEIGHT, lo, hi, &from, &n_bytes);
-    if (n_bytes == 0 || n_bytes >= WSOURCE_AHEAD_BYTES || sc->streak == 0) return hi;
+    if (n_bytes == 0 || n_bytes >= WSOURCE_AHEAD_BYTES || sc->streak == 0 || sc->no_ahead)
+        return hi;
     more <<= sc->streak;
     uint64_t most = (uint64_t)(hi - lo) * (WSOURCE_AHEAD_BYTES / n_bytes);
     if (more > most) more = most;
@@ -278,27 +279,22 @@ bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *
     return true;
 }
 
-void wsource_will_need(const WeightSource *s, uint32_t n0, uint32_t n1) {
-    uint64_t from, n_bytes;
-    uint32_t lo, hi;
-    if (!s->advise || n0 >= s->n || n0 >= n1) return;
-    if (n1 > s->n) n1 = s->n;
-    if (s->transposed) {
-        lo = n0 ? 0 : s->row0; /* all of it at first */
-        hi = n0 ? 0 : s->row0 + s->k;
-    } else {
-        stored_range(s, n0, n1, &lo, &hi);
-    }
+size_t wsource_ranges(const WeightSource *s, WeightRange out[QPART_COUNT]) {
+    uint32_t lo = s->row0, hi = s->row0 + s->k;
+    size_t n = 0;
+    if (!s->locate) return 0;
+    if (!s->transposed) stored_range(s, 0, s->n, &lo, &hi);
     for (int id = 0; id < QPART_COUNT; id++) {
-        wform_span(s->form, &s->m, (QPartId)id, lo, hi, &from, &n_bytes);
-        bool whole = n_bytes == s->m.part[id].n_bytes;
-        if (n_bytes && (!whole || n0 == 0)) s->advise(s->ctx, (QPartId)id, from, n_bytes);
+        WeightRange *r = &out[n];
+        uint64_t from;
+        if (s->m.part[id].data) continue; /* read already */
+        wform_span(s->form, &s->m, (QPartId)id, lo, hi, &from, &r->n_bytes);
+        if (!r->n_bytes) continue;
+        s->locate(s->ctx, (QPartId)id, &r->i_file, &r->at);
+        r->at += from;
+        n++;
     }
-}
-
-void wsource_done_with(const WeightSource *s) {
-    for (int id = 0; s->advise && id < QPART_COUNT; id++)
-        if (s->m.part[id].dtype != DTYPE_NONE) s->advise(s->ctx, (QPartId)id, 0, 0);
+    return n;
 }
 
 void wsource_scratch_deinit(WeightScratch *sc) {

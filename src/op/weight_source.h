@@ -24,8 +24,9 @@ typedef struct WeightSource {
      * convolutions); 0: as stored */
     uint32_t taps;
     bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);
-    /* A hint, or NULL: bytes of a part that will be read soon; n_bytes 0: the part is done with. */
-    void (*advise)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes);
+    /* Where a part's first byte is: which of the checkpoint's files, and the position in it. NULL: not
+     * in files */
+    void (*locate)(void *ctx, QPartId part, int *i_file, uint64_t *at);
     void *ctx;
     const char *name; /* for messages */
 } WeightSource;
@@ -44,6 +45,7 @@ typedef struct WeightScratch {
     const WForm *form;
     uint32_t next_row; /* stored row behind the last call's */
     unsigned streak;   /* calls in a row that went on from there */
+    bool no_ahead;     /* set by callers that take turns: exactly what is asked for is read */
     Buf rows;
 } WeightScratch;
 
@@ -69,10 +71,13 @@ bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *
                   WeightScratch *sc, Err *err) MUST_CHECK;
 /* The same matrix as plain f32, each piece decoded when it is read; *s is copied to the arena. */
 bool wsource_decoded(const WeightSource *s, Arena *a, WeightSource *out, Err *err) MUST_CHECK;
-/* Rows [n0, n1) will be read soon, by whatever thread. */
-void wsource_will_need(const WeightSource *s, uint32_t n0, uint32_t n1);
-/* Nobody reads this source again: its bytes may leave the page cache. */
-void wsource_done_with(const WeightSource *s);
+typedef struct WeightRange {
+    int i_file;
+    uint64_t at, n_bytes;
+} WeightRange;
+
+/* Which bytes of the files a source reads, a range a part. Gives how many. */
+size_t wsource_ranges(const WeightSource *s, WeightRange out[QPART_COUNT]);
 void wsource_scratch_deinit(WeightScratch *sc);
 
 #endif

@@ -197,6 +197,45 @@ static void another_source_is_not_mistaken(void **state) {
     arena_deinit(&g.arena);
 }
 
+static void locate(void *ctx, QPartId part, int *i_file, uint64_t *at) {
+    (void)ctx;
+    *i_file = (int)part;
+    *at = 1000;
+}
+
+/* Where the bytes are that a source will read: of a slice, of permuted rows, of a transposed matrix,
+ * of several parts. */
+static void ranges_are_those_of_its_rows(void **state) {
+    (void)state;
+    enum { N = 32, K = 64 };
+    static const uint32_t MAP[8] = {12, 10, 17, 11, 13, 14, 15, 16};
+    WeightRange r[QPART_COUNT];
+    File f;
+    file_floats(&f, N, K);
+    assert_int_equal(wsource_ranges(&f.source, r), 0); /* not in files */
+    f.source.locate = locate;
+    assert_int_equal(wsource_ranges(&f.source, r), 1);
+    assert_true(r[0].i_file == QPART_WEIGHT && r[0].at == 1000 && r[0].n_bytes == N * K * 2);
+    f.source.n = 8;
+    f.source.row0 = 5;
+    assert_int_equal(wsource_ranges(&f.source, r), 1);
+    assert_true(r[0].at == 1000 + 5 * K * 2 && r[0].n_bytes == 8 * K * 2);
+    f.source.row_map = MAP;
+    assert_int_equal(wsource_ranges(&f.source, r), 1);
+    assert_true(r[0].at == 1000 + 10 * K * 2 && r[0].n_bytes == 8 * K * 2);
+    f.source.transposed = true;
+    f.source.k = 3;
+    assert_int_equal(wsource_ranges(&f.source, r), 1);
+    assert_true(r[0].at == 1000 + 5 * K * 2 && r[0].n_bytes == 3 * K * 2);
+    arena_deinit(&f.arena);
+    file_gptq(&f, N, K);
+    f.source.locate = locate;
+    assert_int_equal(wsource_ranges(&f.source, r), 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(r[i].at == 1000 && r[i].n_bytes == f.m.part[r[i].i_file].n_bytes);
+    arena_deinit(&f.arena);
+}
+
 /* A convolution's kernel, stored [outputs, inputs, taps]: columns come out tap by tap, from a row map
  * too, as they are stored and decoded. */
 static void taps_come_first(void **state) {
@@ -303,6 +342,7 @@ int main(void) {
         cmocka_unit_test(rows_in_order_are_read_ahead),
         cmocka_unit_test(skipping_callers_are_not_read_ahead_for),
         cmocka_unit_test(another_source_is_not_mistaken),
+        cmocka_unit_test(ranges_are_those_of_its_rows),
         cmocka_unit_test(taps_come_first),
         cmocka_unit_test(failed_reads_are_not_kept),
         cmocka_unit_test(decoded_matrices_can_be_turned),

@@ -62,11 +62,12 @@ static bool memory_check(const Encoder *e, const PlanesAsk *ask, const ExecLimit
                          Err *err) {
     const BackendApi *api = e->m->be->api;
     const Program *p = e->m->arch.text;
-    Budget b = {.weight_bytes = e->m->weight_bytes, .other_bytes = budget_other_bytes(e->m)};
+    Budget b = {.weight_bytes = e->m->weight_bytes};
     b.n_ctx = e->max_rows;
     for (uint32_t g = 0; g < p->n_groups; g++)
         b.kv_bytes += ask->n_pages[g] * api->page_bytes(e->m->be, p, g, ask->k, ask->v);
     b.scratch_bytes = api->exec_bytes(e->m->be, p, limits);
+    b.other_bytes = budget_other_bytes(e->m, b.kv_bytes + b.scratch_bytes);
     b.total_bytes = b.weight_bytes + b.kv_bytes + b.scratch_bytes + b.other_bytes;
     b.available_bytes = os_memory_available_bytes();
     return e->opt.force || budget_check(&b, err);

@@ -20,7 +20,7 @@ typedef struct PackJob {
     PackedMat *m;
     bool is_direct;
     DirectForm direct;
-    uint32_t chunk_rows, ahead_rows;
+    uint32_t chunk_rows;
     atomic_uint next; /* first row of the next chunk */
     atomic_bool failed, odd_codes;
     Err err; /* of the thread that set failed first */
@@ -247,7 +247,7 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
     (void)i_thread, (void)n_threads;
     PackJob *job = arg;
     const PackedMat *m = job->m;
-    Chunk c = {0};
+    Chunk c = {.scratch.no_ahead = true};
     Err err;
     bool ok =
         job->is_direct || chunk_init(&c, m, job->chunk_rows) || err_nomem(&err, job->source->name);
@@ -255,8 +255,6 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
         uint32_t n0 = atomic_fetch_add(&job->next, job->chunk_rows);
         if (n0 >= m->n) break;
         uint32_t n1 = m->n - n0 < job->chunk_rows ? m->n : n0 + job->chunk_rows;
-        /* The disk stays some chunks ahead of all threads. */
-        wsource_will_need(job->source, n0 ? n0 + job->ahead_rows : 0, n1 + job->ahead_rows);
         ok = job->is_direct ? pack_direct(&job->direct, m, job->source, n0, n1, &c.scratch, &err)
              : m->kind == PACKED_FLOATS ? pack_floats(job, &c, n0, n1, &err)
              : m->kind == PACKED_BOOK   ? pack_book(job, &c, n0, n1, &err)
@@ -266,7 +264,7 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
     chunk_deinit(&c);
 }
 
-enum { CHUNKS_AHEAD = 32, CHUNK_ELEMENTS = 1 << 18, CHUNK_MAX_ROWS = 4096 };
+enum { CHUNK_ELEMENTS = 1 << 18, CHUNK_MAX_ROWS = 4096 };
 
 static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
     packed_shape(s, m);
@@ -288,7 +286,6 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
     PackJob job = {.source = s, .m = m};
     job.is_direct = pack_direct_form(m, s, &job.direct);
     job.chunk_rows = (rows + FLOAT_TILE_ROWS) / FLOAT_TILE_ROWS * FLOAT_TILE_ROWS;
-    job.ahead_rows = (CHUNKS_AHEAD + (uint32_t)pool_n_threads(pool)) * job.chunk_rows;
     pool_run(pool, pack_thread, &job);
     m->odd_codes = atomic_load(&job.odd_codes);
     if (!atomic_load(&job.failed)) return true;
