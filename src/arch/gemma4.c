@@ -143,7 +143,9 @@ static Val experts(const Gemma4 *m, Val x, int i) {
     Decoder *d = m->g.d;
     ProgBuilder *b = d->b;
     uint32_t n = m->n_experts;
-    bool scaled = !d->config->gguf || weights_has(d->weights, ROLE_EXPERT_SCALE, i, "");
+    WeightId down_w = expert_matrix(m, i, ROLE_EXPERT_DOWNS, ROLE_EXPERT_DOWN, 0);
+    /* in GGUF files it is the matrices' own (NVFP4's second scale), or there is none */
+    bool scaled = !d->config->gguf || weights_is_left(d->weights, ROLE_EXPERT_SCALE, i, "");
     Val r = prog_rms_norm(b, x, W_NONE, 0, d->eps, 0);
     r = prog_col_scale(b, r, arch_take_vector(d, ROLE_ROUTER_SCALE, i, "", d->hidden), W_NONE,
                        COL_PLAIN);
@@ -157,8 +159,7 @@ static Val experts(const Gemma4 *m, Val x, int i) {
     Val h = gemma_net_norm(&m->g, x, ROLE_PRE_EXPERTS_NORM, i);
     uint32_t w = m->expert_width;
     WeightId gate_w = expert_matrix(m, i, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_GATE, 0),
-             up_w = expert_matrix(m, i, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP, w),
-             down_w = expert_matrix(m, i, ROLE_EXPERT_DOWNS, ROLE_EXPERT_DOWN, 0);
+             up_w = expert_matrix(m, i, ROLE_EXPERT_GATE_UP, ROLE_EXPERT_UP, w);
     Val gate = prog_experts(b, h, routes, gate_w, W_NONE, n, w),
         up = prog_experts(b, h, routes, up_w, W_NONE, n, w);
     h = prog_glu(b, gate, up, d->layer.act);

@@ -257,6 +257,8 @@ typedef struct TakePart {
 
 /* suffix: ".weight", ".bias" */
 bool weights_has(const WeightTable *t, Role role, int layer, const char *suffix);
+/* Whether it is there and nothing has taken it yet. */
+bool weights_is_left(const WeightTable *t, Role role, int layer, const char *suffix);
 /* The tensor's rows, or 0 if it is absent: vocabulary sizes and the like where a config leaves them
  * out. */
 uint32_t weights_rows(const WeightTable *t, Role role, int layer);
