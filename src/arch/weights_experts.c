@@ -114,6 +114,19 @@ static const uint32_t *column_map(WeightTable *t, const TakeExperts *p) {
     return map;
 }
 
+/* The stack src[0] with outputs as columns, matrix by matrix as it is stored. */
+static bool experts_turned(WeightTable *t, const TakeExperts *p, WeightSource *src, bool *done) {
+    const WeightSource stored = src[0];
+    for (uint32_t e = 0; e < p->n_experts; e++) {
+        if (!wsource_turned(&stored, e * p->stored + p->first, p->column, p->n, p->k, t->a, &src[e],
+                            done, &t->err))
+            return false;
+        if (!*done) break;
+    }
+    if (!*done) src[0] = stored;
+    return true;
+}
+
 /* Rows [first, first + n) of each of the experts' matrices, which follow one another. */
 static bool experts_rows(WeightTable *t, int layer, const TakeExperts *p, WeightSource *src) {
     char name[WEIGHTS_MAX_NAME];
@@ -123,6 +136,9 @@ static bool experts_rows(WeightTable *t, int layer, const TakeExperts *p, Weight
     if (!rows_whole(t, str_c(name), p, &src[0])) return false;
     bool plain = src[0].form->kind == WFORM_PLAIN && src[0].m.format == QFORMAT_ROWS &&
                  dtype_info(src[0].form->plain)->is_float;
+    bool turned = false;
+    if (p->across && !plain && !experts_turned(t, p, src, &turned)) return false;
+    if (turned) return true;
     if (p->across && !plain) { /* only floats can be turned to columns */
         const WeightSource stored = src[0];
         if (!wsource_decoded(&stored, t->a, &src[0], &t->err)) return false;

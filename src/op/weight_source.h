@@ -71,6 +71,11 @@ bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *
                   WeightScratch *sc, Err *err) MUST_CHECK;
 /* The same matrix as plain f32, each piece decoded when it is read; *s is copied to the arena. */
 bool wsource_decoded(const WeightSource *s, Arena *a, WeightSource *out, Err *err) MUST_CHECK;
+/* Of one-byte floats stored [inputs, outputs], the matrix [n, k] whose first output is a column and
+ * whose first input is row0 of *s, byte for byte. *done false: another format, or blocks of scales do
+ * not divide so. */
+bool wsource_turned(const WeightSource *s, uint32_t row0, uint32_t column, uint32_t n, uint32_t k,
+                    Arena *a, WeightSource *out, bool *done, Err *err) MUST_CHECK;
 typedef struct WeightRange {
     int i_file;
     uint64_t at, n_bytes;

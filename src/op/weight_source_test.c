@@ -334,6 +334,58 @@ static void decoded_matrices_can_be_turned(void **state) {
     }
 }
 
+/* Two items [48 inputs, 64 outputs] of one-byte floats; scales of blocks [16, 32], of items, of all, or
+ * none at all. Each item's outputs [first, first + n) as rows, in pieces, are the columns as decoded. */
+static void check_turned(File *f, uint32_t item, uint32_t first, uint32_t n, bool fits) {
+    enum { INPUTS = 48, OUTPUTS = 64 };
+    Err err = {0};
+    WeightSource turned;
+    WeightScratch sc = {0};
+    bool done;
+    float want[OUTPUTS], got[7 * INPUTS];
+    if (!wsource_turned(&f->source, item * INPUTS, first, n, INPUTS, &f->arena, &turned, &done,
+                        &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(done, fits);
+    for (uint32_t r = 0; done && r < n; r += 7) {
+        uint32_t end = r + 7 < n ? r + 7 : n;
+        if (!wsource_f32(&turned, r, end, got, &sc, &err)) fail_msg("%s", err.msg);
+        for (uint32_t c = 0; c < INPUTS; c++) {
+            uint32_t row = item * INPUTS + c;
+            if (!decode_with(&f->form, &f->m, row, row + 1, want, &err)) fail_msg("%s", err.msg);
+            for (uint32_t i = r; i < end; i++)
+                assert_memory_equal(&got[(i - r) * INPUTS + c], &want[first + i], sizeof *want);
+        }
+    }
+    wsource_scratch_deinit(&sc);
+}
+
+static void bytes_can_be_turned(void **state) {
+    (void)state;
+    static const struct {
+        unsigned block_n, block_k;
+        uint64_t rows, cols;
+    } SCALES[] = {{16, 32, 2 * 3, 2}, {0, 0, 2, 1}, {0, 0, 1, 1}, {0, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof SCALES / sizeof *SCALES; i++) {
+        File f = {.m = {.format = QFORMAT_FP8,
+                        .n = 96,
+                        .k = 64,
+                        .block_n = SCALES[i].block_n,
+                        .block_k = SCALES[i].block_k}};
+        const uint64_t shape[3] = {2, 48, 64};
+        f.m.part[QPART_WEIGHT] =
+            qpart_of(DTYPE_F8_E4M3, 3, shape, random_bytes(&f.arena, 96 * 64, 5), 96 * 64);
+        if (SCALES[i].rows) part_put(&f, QPART_SCALE, DTYPE_BF16, SCALES[i].rows, SCALES[i].cols);
+        file_open(&f);
+        for (uint32_t item = 0; item < 2; item++) {
+            check_turned(&f, item, 0, 64, true);
+            check_turned(&f, item, 32, 32, true);
+            check_turned(&f, item, 16, 24, SCALES[i].block_n == 0); /* amid a block */
+        }
+        arena_deinit(&f.arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_gives_the_same_rows),
@@ -346,6 +398,7 @@ int main(void) {
         cmocka_unit_test(taps_come_first),
         cmocka_unit_test(failed_reads_are_not_kept),
         cmocka_unit_test(decoded_matrices_can_be_turned),
+        cmocka_unit_test(bytes_can_be_turned),
     };
     return cmocka_run_group_tests_name("weight_source", tests, NULL, NULL);
 }

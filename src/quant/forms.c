@@ -134,7 +134,7 @@ int form_zero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
     }
 }
 
-uint64_t form_scale_index(const WForm *wf, uint64_t n, uint64_t g) {
+uint64_t wform_scale_index(const WForm *wf, uint64_t n, uint64_t g) {
     const struct WFormStored *s = &wf->stored;
     if (s->flat) return (n * wf->k + g * s->group) / s->flat;
     uint64_t row = n / s->stack_rows * s->scale_rows + n % s->stack_rows / s->row_div;
@@ -160,7 +160,7 @@ double form_second_scale(const WForm *wf, const QMatrix *m, uint64_t n) {
 
 double form_scale(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
     if (!qpart_there(m, QPART_SCALE)) return 1;
-    uint64_t i = form_scale_index(wf, n, g);
+    uint64_t i = wform_scale_index(wf, n, g);
     if (m->format == QFORMAT_BNB_NF4) return form_bnb_absmax(m, i);
     if (wf->sub == WSUB_NONE) {
         double s = float_at(m, QPART_SCALE, i);
@@ -172,7 +172,7 @@ double form_scale(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
 }
 
 float form_bias(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
-    return float_at(m, QPART_ZERO, form_scale_index(wf, n, g));
+    return float_at(m, QPART_ZERO, wform_scale_index(wf, n, g));
 }
 
 bool form_has_bytes(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, Err *err) {

@@ -70,7 +70,6 @@ int form_zero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g); /* any
 double form_scale(const WForm *wf, const QMatrix *m, uint64_t n,
                   uint64_t g); /* exact, unless divided; stored group g */
 float form_bias(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g); /* WOFFSET_BIAS */
-uint64_t form_scale_index(const WForm *wf, uint64_t n, uint64_t g);
 double form_second_scale(const WForm *wf, const QMatrix *m, uint64_t n);
 bool form_has_bytes(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1,
                     Err *err) MUST_CHECK;

@@ -148,8 +148,8 @@ void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint
         (id == QPART_ZERO && (m->format == QFORMAT_MLX_AFFINE || m->format == QFORMAT_CT_INT));
     if (like_scales && wf->stored.group_stride == 1) {
         uint64_t size = dtype_info(p->dtype)->block_bytes;
-        uint64_t first = form_scale_index(wf, n0, 0),
-                 last = form_scale_index(wf, n1 - 1, wf->stored.n_groups - 1);
+        uint64_t first = wform_scale_index(wf, n0, 0),
+                 last = wform_scale_index(wf, n1 - 1, wf->stored.n_groups - 1);
         *from = first * size;
         *n_bytes = (last - first + 1) * size;
     }
@@ -178,7 +178,7 @@ static void put_row_scales(const WForm *wf, const QMatrix *m, uint64_t n, uint64
                  stored = wf->stored.from_group ? wf->stored.from_group[g] : g;
         if (out->scale) out->scale[at] = (float)form_scale(wf, m, n, stored);
         if (out->sub && wf->sub != WSUB_NONE)
-            out->sub[at] = *qpart_at(m, QPART_SCALE, form_scale_index(wf, n, stored));
+            out->sub[at] = *qpart_at(m, QPART_SCALE, wform_scale_index(wf, n, stored));
         if (out->zero)
             out->zero[at] = (int16_t)(wf->offset == WOFFSET_BIAS ? 0 : form_zero(wf, m, n, stored));
         if (out->bias) out->bias[at] = wf->offset == WOFFSET_BIAS ? form_bias(wf, m, n, stored) : 0;

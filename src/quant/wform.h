@@ -125,5 +125,7 @@ void wform_span(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint
 bool wform_columns(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, uint64_t n1,
                    uint64_t *from, uint64_t *n_bytes, uint64_t *n_lines, uint64_t *line_bytes);
 double wform_widen(WSub sub, uint8_t b);
+/* Which element of the scales is that of stored row n and stored group g. */
+uint64_t wform_scale_index(const WForm *wf, uint64_t n, uint64_t g);
 
 #endif
