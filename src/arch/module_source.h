@@ -8,7 +8,8 @@
  *     .weight U32 + .scales (+ .biases)         MLX: bits and groups follow from the shapes
  *     .qweight                                  GPTQ or AWQ, as the config says
  *     .weight_packed                            compressed-tensors: I32 integers, U8 nvfp4 or mxfp4
- *     .weight I8, F8                            integers, floats of one byte, with .weight_scale or .weight_scale_inv
+ *     .weight I8, F8                            integers, floats of one byte, with .weight_scale, .weight_scale_inv,
+ *                                               .scale or .qscale_weight; fp4 in I8 (DeepSeek-V4)
  *     .weight U8                                ModelOpt nvfp4, BitNet, bitsandbytes
  *
  * Everything allocated is the arena's; nothing but small side tensors (g_idx, look-up tables) is
@@ -37,7 +38,8 @@ bool modsource_matrix(const ModuleFinder *f, Str module, bool is_table, uint32_t
  * others begin at row0 = i * (transposed ? k : n). */
 bool modsource_stack(const ModuleFinder *f, Str name, uint32_t n_stack, uint32_t n, uint32_t k,
                      WeightSource *out, Err *err) MUST_CHECK;
-/* The same as plain floats (integers: whole numbers) [n_stack, n, k]; out is all of them. */
+/* The same as plain floats, fp8 with NAME_scale_inv, or (integers) whole numbers, [n_stack, n, k];
+ * out is all of them. */
 bool modsource_stack_rows(const ModuleFinder *f, Str name, bool integers, uint32_t n_stack,
                           uint32_t n, uint32_t k, WeightSource *out, Err *err) MUST_CHECK;
 /* The plain tensor NAME [n_stack, n] as n_stack * n rows of one. */
