@@ -301,8 +301,9 @@ static void put_pooling(Keys *k) {
     Buf text = {0};
     Json *doc;
     Err none = {0};
-    bool is_there = checkpoint_read_file(k->p->ck, "1_Pooling/config.json", 1 << 20, &text, &none) &&
-                    json_parse(buf_str(&text), NULL, k->p->a, &doc, &none);
+    bool is_there =
+        checkpoint_read_file(k->p->ck, "1_Pooling/config.json", 1 << 20, &text, &none) &&
+        json_parse(buf_str(&text), NULL, k->p->a, &doc, &none);
     for (size_t i = 0; is_there && i < sizeof MODES / sizeof *MODES; i++) {
         bool on = false;
         if (json_bool(json_get(doc, MODES[i].key), &on) && on)
@@ -320,7 +321,8 @@ static bool put_labels(Keys *k, Err *err) {
     if (!labels) return err_nomem(err, "GGUF keys");
     for (uint32_t i = 0; i < n; i++) {
         snprintf(id, sizeof id, "LABEL_%u", i);
-        const Json *name = json_is(names, JSON_OBJECT) ? json_get(names, id + strlen("LABEL_")) : NULL;
+        const Json *name =
+            json_is(names, JSON_OBJECT) ? json_get(names, id + strlen("LABEL_")) : NULL;
         if (!json_str(name, &labels[i])) labels[i] = arena_dup(k->p->a, str_c(id));
         if (!labels[i].p) return err_nomem(err, "GGUF keys");
     }

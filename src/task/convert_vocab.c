@@ -288,8 +288,8 @@ static bool put_unigram(Vocabulary *v, Err *err) {
     if (!scores) return err_nomem(err, "scores");
     if (!vocab_parts(v->t, &parts, err) || !list_tokens(v, true, err)) return false;
     for (size_t i = 0; i < v->n; i++)
-        scores[i] = i < parts.n_scores && v->types[i] != UNUSED ? (float)parts.scores[i]
-                                                                : -10000.0f;
+        scores[i] =
+            i < parts.n_scores && v->types[i] != UNUSED ? (float)parts.scores[i] : -10000.0f;
     put_tokens(v, "t5", STR("default"));
     gguf_write_f32s(v->out, "tokenizer.ggml.scores", scores, v->n);
     gguf_write_bool(v->out, "tokenizer.ggml.add_space_prefix", parts.dummy_prefix);
@@ -357,10 +357,11 @@ static bool put_all(Vocabulary *v, Err *err) {
     (void)json_bool(json_get(v->model, "byte_fallback"), &fallback);
     bool is_bpe = str_eqc(str_c(tokenizer_kind(v->t)), "BPE");
     if (!is_bpe)
-        return err_set(err, ERR_UNSUPPORTED,
-                       "a %s tokenizer: BPE, Unigram and WordPiece vocabularies are written to GGUF "
-                       "files",
-                       tokenizer_kind(v->t));
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "a %s tokenizer: BPE, Unigram and WordPiece vocabularies are written to GGUF "
+            "files",
+            tokenizer_kind(v->t));
     if (!fallback && !ggufpre_match(v->t, &pre, err)) return false;
     if (!list_tokens(v, fallback, err)) return false;
     put_tokens(v, fallback ? "llama" : "gpt2", pre);

@@ -48,14 +48,45 @@ static void put_added(JsonWriter *w, const Tokenizer *t) {
     json_w_end(w);
 }
 
-static void put_replace(JsonWriter *w, Str from, Str to) {
+/* kind: "String", "Regex" */
+static void put_replace(JsonWriter *w, const char *kind, Str from, Str to) {
     open_typed(w, "Replace");
     json_w_key(w, STR("pattern"));
     json_w_object(w);
-    put_str(w, "String", from);
+    put_str(w, kind, from);
     json_w_end(w);
     put_str(w, "content", to);
     json_w_end(w);
+}
+
+/* RFC 4648, padded; the three strings as one. */
+static bool put_base64(JsonWriter *w, const Str parts[3], Err *err) {
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    Buf all = {0}, out = {0};
+    for (int i = 0; i < 3; i++) buf_put(&all, parts[i]);
+    for (size_t i = 0; !all.failed && i < all.n; i += 3) {
+        uint32_t v = 0;
+        size_t n = all.n - i < 3 ? all.n - i : 3;
+        for (size_t k = 0; k < 3; k++) v = v << 8 | (k < n ? (uint8_t)all.p[i + k] : 0);
+        for (size_t k = 0; k < 4; k++) buf_putc(&out, k > n ? '=' : DIGITS[v >> (18 - 6 * k) & 63]);
+    }
+    bool ok =
+        buf_check(&all, "a map of characters", err) && buf_check(&out, "a map of characters", err);
+    if (ok) json_w_str(w, buf_str(&out));
+    buf_deinit(&all);
+    buf_deinit(&out);
+    return ok;
+}
+
+static bool put_map(JsonWriter *w, const Charsmap *m, Err *err) {
+    char length[4];
+    for (int i = 0; i < 4; i++) length[i] = (char)(m->trie.n >> (8 * i) & 0xFF);
+    if (!m->trie.n) return true;
+    open_typed(w, "Precompiled");
+    json_w_key(w, STR("precompiled_charsmap"));
+    if (!put_base64(w, (const Str[3]){{length, 4}, m->trie, m->pool}, err)) return false;
+    json_w_end(w);
+    return true;
 }
 
 static bool put_normalizer(JsonWriter *w, const Normalizer *n, Err *err) {
@@ -81,7 +112,21 @@ static bool put_normalizer(JsonWriter *w, const Normalizer *n, Err *err) {
             json_w_end(w);
             break;
         case NORM_REPLACE:
-            put_replace(w, s->text, s->content);
+            put_replace(w, "String", s->text, s->content);
+            break;
+        case NORM_BERT:
+            open_typed(w, "BertNormalizer");
+            put_bool(w, "clean_text", s->clean);
+            put_bool(w, "handle_chinese_chars", s->chinese);
+            put_bool(w, "strip_accents", s->strip_accents);
+            put_bool(w, "lowercase", s->lowercase);
+            json_w_end(w);
+            break;
+        case NORM_SENTENCEPIECE: /* its blanks become U+2581 behind it */
+            if (!put_map(w, &s->map, err)) return false;
+            if (!s->squeeze) break;
+            put_replace(w, "Regex", STR("\\A +| +\\z"), STR(""));
+            put_replace(w, "Regex", STR(" {2,}"), STR(" "));
             break;
         default:
             return err_set(err, ERR_INTERNAL, "a normalizer of kind %d", (int)s->kind);
@@ -97,6 +142,25 @@ static void put_byte_level(JsonWriter *w) {
     put_bool(w, "add_prefix_space", false);
     put_bool(w, "trim_offsets", true);
     put_bool(w, "use_regex", false);
+    json_w_end(w);
+}
+
+static void put_metaspace(JsonWriter *w, const NormStep *s) {
+    open_typed(w, "Metaspace");
+    put_str(w, "replacement", STR("\xE2\x96\x81"));
+    put_str(w, "prepend_scheme", s->dummy_prefix ? STR("always") : STR("never"));
+    put_bool(w, "split", true);
+    json_w_end(w);
+}
+
+/* Of the kinds that are not cut by names of regular expressions. */
+static void put_other_pretokenizer(JsonWriter *w, const Tokenizer *t) {
+    json_w_key(w, STR("pre_tokenizer"));
+    if (t->kind == MODEL_UNIGRAM) {
+        put_metaspace(w, &t->norm.steps[0]);
+        return;
+    }
+    open_typed(w, "BertPreTokenizer");
     json_w_end(w);
 }
 
@@ -197,11 +261,17 @@ static bool put_decoder(JsonWriter *w, const TokDecoder *d, Err *err) {
             put_byte_level(w);
             break;
         case DEC_REPLACE:
-            put_replace(w, s->text, s->content);
+            put_replace(w, "String", s->text, s->content);
             break;
         case DEC_BYTE_FALLBACK:
         case DEC_FUSE:
             open_typed(w, s->kind == DEC_FUSE ? "Fuse" : "ByteFallback");
+            json_w_end(w);
+            break;
+        case DEC_WORDPIECE:
+            open_typed(w, "WordPiece");
+            put_str(w, "prefix", s->text);
+            put_bool(w, "cleanup", s->cleanup);
             json_w_end(w);
             break;
         case DEC_STRIP:
@@ -270,7 +340,40 @@ static bool put_merges(JsonWriter *w, const Tokenizer *t, Err *err) {
     return true;
 }
 
+static void put_wordpiece(JsonWriter *w, const Tokenizer *t) {
+    json_w_key(w, STR("model"));
+    open_typed(w, "WordPiece");
+    put_str(w, "unk_token", t->wordpiece.unk);
+    put_str(w, "continuing_subword_prefix", t->wordpiece.prefix);
+    json_w_key(w, STR("max_input_chars_per_word"));
+    json_w_u64(w, t->wordpiece.max_chars);
+    put_vocab(w, t);
+    json_w_end(w);
+}
+
+static void put_unigram(JsonWriter *w, const Tokenizer *t) {
+    const Unigram *u = &t->unigram;
+    size_t n = tokenizer_n_vocab(t);
+    json_w_key(w, STR("model"));
+    open_typed(w, "Unigram");
+    json_w_key(w, STR("unk_id"));
+    u->unk_id == TOK_NONE ? json_w_null(w) : json_w_u64(w, u->unk_id);
+    json_w_key(w, STR("vocab"));
+    json_w_array(w);
+    for (size_t id = 0; id < n; id++) {
+        json_w_array(w);
+        json_w_str(w, tokenizer_token_text(t, (uint32_t)id));
+        json_w_f64(w, id < u->n_scores ? u->scores[id] : 0);
+        json_w_end(w);
+    }
+    json_w_end(w);
+    put_bool(w, "byte_fallback", u->byte_fallback);
+    json_w_end(w);
+}
+
 static bool put_model(JsonWriter *w, const Tokenizer *t, Err *err) {
+    if (t->kind == MODEL_WORDPIECE) return put_wordpiece(w, t), true;
+    if (t->kind == MODEL_UNIGRAM) return put_unigram(w, t), true;
     const Bpe *b = &t->bpe;
     json_w_key(w, STR("model"));
     open_typed(w, "BPE");
@@ -295,10 +398,11 @@ bool vocab_to_json(const Gguf *g, const Tokenizer *t, Buf *out, Err *err) {
     Str model = STR_NONE, name = STR_NONE;
     (void)gguf_str(gguf_get(g, "tokenizer.ggml.model"), &model);
     (void)gguf_str(gguf_get(g, "tokenizer.ggml.pre"), &name);
-    if (t->kind != MODEL_BPE)
+    bool other = t->kind == MODEL_WORDPIECE || (t->kind == MODEL_UNIGRAM && t->norm.n == 1);
+    if (t->kind != MODEL_BPE && !other)
         return err_set(err, ERR_UNSUPPORTED,
                        "tokenizer.ggml.model \"" STR_F
-                       "\": BPE vocabularies (gpt2, gemma4, llama) are written as tokenizer.json",
+                       "\": gpt2, gemma4, llama, t5 and bert are written as tokenizer.json",
                        STR_A(model));
     json_w_object(&w);
     put_str(&w, "version", STR("1.0"));
@@ -306,7 +410,10 @@ bool vocab_to_json(const Gguf *g, const Tokenizer *t, Buf *out, Err *err) {
     put_null(&w, "padding");
     put_added(&w, t);
     if (!put_normalizer(&w, &t->norm, err)) return false;
-    put_pretokenizer(&w, t->pretok.n ? ggufpre_find(name) : NULL);
+    if (other)
+        put_other_pretokenizer(&w, t);
+    else
+        put_pretokenizer(&w, t->pretok.n ? ggufpre_find(name) : NULL);
     put_post(&w, t);
     if (!put_decoder(&w, &t->dec, err) || !put_model(&w, t, err)) return false;
     json_w_end(&w);

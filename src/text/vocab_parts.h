@@ -11,12 +11,12 @@
 #include "text/tokenizer.h"
 
 typedef struct VocabParts {
-    bool lowercase, strip_accents;     /* WordPiece */
-    const double *scores;              /* Unigram: n_scores, by id */
+    bool lowercase, strip_accents; /* WordPiece */
+    const double *scores;          /* Unigram: n_scores, by id */
     size_t n_scores;
-    Str map_trie, map_pool;            /* the two parts of a precompiled map of characters */
-    bool dummy_prefix;                 /* a blank stands in front of a text */
-    bool squeeze;                      /* of several blanks one is left */
+    Str map_trie, map_pool; /* the two parts of a precompiled map of characters */
+    bool dummy_prefix;      /* a blank stands in front of a text */
+    bool squeeze;           /* of several blanks one is left */
 } VocabParts;
 
 /* ERR_UNSUPPORTED: it is of neither kind, or a blank stands behind a text. */
