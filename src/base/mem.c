@@ -64,9 +64,10 @@ void *mem_resize_array(void *p, size_t n, size_t size) {
 void mem_free(void *p) { free(p); }
 
 /* Requests below CARVE_MAX are cut from shared chunks: a hundred weights of a few hundred KiB would
- * waste most of their huge pages if each began one of its own. Above it, rounding up wastes a few
- * percent at most. */
-static const size_t CHUNK_BYTES = (size_t)64 << 20, CARVE_MAX = (size_t)32 << 20;
+ * waste most of their huge pages if each began one of its own; small ones share pages too. */
+static const size_t CHUNK_BYTES = (size_t)64 << 20, CARVE_MAX = (size_t)32 << 20,
+                    WHOLE_PAGES = (size_t)1 << 20;
+enum { PIECE_BYTES = 256 };
 
 /* mmap gives zeroed pages lazily; over-mapped and trimmed so that 2 MiB pages can back all of
  * it. */
@@ -94,9 +95,11 @@ static void chunk_drop(Chunk *c) {
 }
 
 static void *carve(size_t bytes) {
-    size_t n = size_align(bytes ? bytes : 1, PAGE_BYTES);
+    size_t n = mem_pages_bytes(bytes);
     void *p = NULL;
     pthread_mutex_lock(&chunk_lock);
+    if (chunk_now && bytes >= WHOLE_PAGES)
+        chunk_now->used = size_align(chunk_now->used, PAGE_BYTES);
     if (!chunk_now || chunk_now->used + n > CHUNK_BYTES) {
         Chunk *fresh = (Chunk *)(void *)map_aligned(CHUNK_BYTES, CHUNK_BYTES);
         if (fresh) {
@@ -116,7 +119,10 @@ static void *carve(size_t bytes) {
 
 static void carve_free(void *p, size_t bytes) {
     Chunk *c = (Chunk *)(void *)((uintptr_t)p & ~(uintptr_t)(CHUNK_BYTES - 1));
-    madvise(p, size_align(bytes ? bytes : 1, PAGE_BYTES), MADV_DONTNEED);
+    /* Of pages that it shares, its neighbours may live on. */
+    uintptr_t from = size_align((uintptr_t)p, PAGE_BYTES),
+              to = ((uintptr_t)p + mem_pages_bytes(bytes)) / PAGE_BYTES * PAGE_BYTES;
+    if (to > from) madvise((char *)p + (from - (uintptr_t)p), to - from, MADV_DONTNEED);
     pthread_mutex_lock(&chunk_lock);
     if (--c->n_live == 0) {
         if (c == chunk_now) chunk_now = NULL;
@@ -126,13 +132,12 @@ static void carve_free(void *p, size_t bytes) {
 }
 
 size_t mem_pages_bytes(size_t bytes) {
-    return bytes < CARVE_MAX ? size_align(bytes ? bytes : 1, PAGE_BYTES)
-                             : size_align(bytes, HUGE_PAGE);
+    return size_align(bytes ? bytes : 1, bytes < WHOLE_PAGES ? PIECE_BYTES : PAGE_BYTES);
 }
 
 void *mem_alloc_pages(size_t bytes) {
     if (!alloc_allowed() || bytes > SIZE_MAX - 2 * (size_t)HUGE_PAGE) return NULL;
-    return bytes < CARVE_MAX ? carve(bytes) : map_aligned(size_align(bytes, HUGE_PAGE), HUGE_PAGE);
+    return bytes < CARVE_MAX ? carve(bytes) : map_aligned(mem_pages_bytes(bytes), HUGE_PAGE);
 }
 
 void mem_free_pages(void *p, size_t bytes) {
@@ -140,7 +145,7 @@ void mem_free_pages(void *p, size_t bytes) {
     if (bytes < CARVE_MAX) {
         carve_free(p, bytes);
     } else {
-        munmap(p, size_align(bytes, HUGE_PAGE));
+        munmap(p, mem_pages_bytes(bytes));
     }
 }
 

@@ -20,8 +20,9 @@ void *mem_realloc(void *p, size_t bytes);
 void *mem_resize_array(void *p, size_t n, size_t size);
 void mem_free(void *p);
 
-/* Large buffers: huge pages asked for, zeroed, aligned to 4 KiB (from 32 MiB on: to 2 MiB; smaller
- * ones share huge pages). Any thread. Freed with mem_free_pages and the same size. */
+/* Large buffers: huge pages asked for, zeroed, aligned to 256 bytes (from 1 MiB on: to 4 KiB, from
+ * 32 MiB on: to 2 MiB; smaller ones share pages). Any thread. Freed with mem_free_pages and the same
+ * size. */
 void *mem_alloc_pages(size_t bytes);
 void mem_free_pages(void *p, size_t bytes);
 size_t mem_pages_bytes(size_t bytes); /* what such a buffer takes */

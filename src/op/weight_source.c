@@ -4,10 +4,6 @@
 
 #include "base/mem.h"
 
-static uint32_t stored_row(const WeightSource *s, uint32_t n) {
-    return s->row_map ? s->row_map[n] : s->row0 + n;
-}
-
 /* The stored rows that hold logical rows [n0, n1): a map inside rope heads keeps them close
  * together. */
 static void stored_range(const WeightSource *s, uint32_t n0, uint32_t n1, uint32_t *lo,
@@ -15,7 +11,7 @@ static void stored_range(const WeightSource *s, uint32_t n0, uint32_t n1, uint32
     *lo = UINT32_MAX;
     *hi = 0;
     for (uint32_t n = n0; n < n1; n++) {
-        uint32_t r = stored_row(s, n);
+        uint32_t r = wsource_stored_row(s, n);
         if (r < *lo) *lo = r;
         if (r + 1 > *hi) *hi = r + 1;
     }
@@ -183,8 +179,8 @@ static bool stored_plain(const WeightSource *s, uint32_t n0, uint32_t n1, void *
     const DTypeInfo *t = dtype_info(part->dtype);
     size_t row = (size_t)s->k / t->block_elements * t->block_bytes;
     for (uint32_t n = n0, run = 1; n < n1; n += run) {
-        uint64_t r = stored_row(s, n), at = r * row;
-        for (run = 1; n + run < n1 && stored_row(s, n + run) == r + run;) run++;
+        uint64_t r = wsource_stored_row(s, n), at = r * row;
+        for (run = 1; n + run < n1 && wsource_stored_row(s, n + run) == r + run;) run++;
         if (at < part->from || at + run * row > part->from + part->n_bytes)
             return err_set(err, ERR_INTERNAL, "%s: row %u is outside the bytes read", s->name, n);
         memcpy((char *)out + (size_t)(n - n0) * row, part->data + (at - part->from), run * row);
@@ -210,7 +206,7 @@ bool wsource_lines(const WeightSource *s, const QMatrix *held, QPartId id, uint3
                    const uint8_t **lines, Err *err) {
     const QPart *part = &held->part[id];
     for (uint32_t n = n0; n < n1; n++) {
-        uint64_t from, n_bytes, r = stored_row(s, n);
+        uint64_t from, n_bytes, r = wsource_stored_row(s, n);
         wform_span(s->form, &s->m, id, r, r + 1, &from, &n_bytes);
         if (from < part->from || from + n_bytes > part->from + part->n_bytes)
             return err_set(err, ERR_INTERNAL, "%s: row %u is outside the bytes read", s->name, n);
@@ -238,7 +234,8 @@ static bool stored_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *o
     float *all = (float *)(void *)sc->rows.p;
     if (!decode_with(s->form, &m, lo, hi, all, err)) return err_wrap(err, "%s", s->name);
     for (uint32_t n = n0; n < n1; n++)
-        memcpy(out + (size_t)(n - n0) * s->k, all + (size_t)(stored_row(s, n) - lo) * s->k, row);
+        memcpy(out + (size_t)(n - n0) * s->k, all + (size_t)(wsource_stored_row(s, n) - lo) * s->k,
+               row);
     return true;
 }
 
@@ -248,17 +245,34 @@ bool wsource_f32(const WeightSource *s, uint32_t n0, uint32_t n1, float *out, We
            (!s->taps || turn_columns(s, n1 - n0, out, sizeof *out, sc, err));
 }
 
+/* The parts beside the codes, of stored rows [lo, hi). */
+static bool load_sides(const WeightSource *s, uint64_t lo, uint64_t hi, QMatrix *m,
+                       WeightScratch *sc, Err *err) {
+    *m = s->m;
+    scratch_turn_to(sc, s);
+    m->part[QPART_WEIGHT].dtype = DTYPE_NONE;
+    for (int id = 0; id < QPART_COUNT; id++) {
+        QPart *part = &m->part[id];
+        if (part->dtype == DTYPE_NONE || part->data) continue;
+        if (!part_hold(s, (QPartId)id, (uint32_t)lo, (uint32_t)hi, hi, sc, err)) return false;
+        part->data = (const uint8_t *)sc->bytes[id].p;
+        part->from = sc->from[id];
+        part->n_bytes = sc->n_bytes[id];
+    }
+    return true;
+}
+
 /* One logical row of every wanted array is `row` elements of `size` bytes further on. */
 static WRows rows_at(const WRows *r, const WForm *f, size_t i) {
     WRows o = *r;
     if (o.codes) o.codes += i * f->k;
-    if (o.scale) o.scale += i * f->n_groups;
-    if (o.zero) o.zero += i * f->n_groups;
-    if (o.bias) o.bias += i * f->n_groups;
+    if (o.scale) o.scale += i * f->n_scales;
+    if (o.zero) o.zero += i * f->n_scales;
+    if (o.bias) o.bias += i * f->n_scales;
     if (o.d) o.d += i * f->n_super;
     if (o.dmin) o.dmin += i * f->n_super;
-    if (o.sub) o.sub += i * f->n_groups;
-    if (o.sub_min) o.sub_min += i * f->n_groups;
+    if (o.sub) o.sub += i * f->n_scales;
+    if (o.sub_min) o.sub_min += i * f->n_scales;
     return o;
 }
 
@@ -270,12 +284,50 @@ bool wsource_rows(const WeightSource *s, uint32_t n0, uint32_t n1, const WRows *
     if (!load_parts(s, lo, hi, &m, sc, err)) return false;
     for (uint32_t n = n0; n < n1;) {
         /* Stored rows that follow one another are taken in one call. */
-        uint32_t run = 1, r = stored_row(s, n);
-        while (n + run < n1 && stored_row(s, n + run) == r + run) run++;
+        uint32_t run = 1, r = wsource_stored_row(s, n);
+        while (n + run < n1 && wsource_stored_row(s, n + run) == r + run) run++;
         WRows at = rows_at(out, s->form, n - n0);
         if (!wform_rows(s->form, &m, r, r + run, &at, err)) return err_wrap(err, "%s", s->name);
         n += run;
     }
+    return true;
+}
+
+bool wsource_scales(const WeightSource *s, uint64_t r0, uint64_t r1, const WRows *out,
+                    WeightScratch *sc, Err *err) {
+    QMatrix m;
+    if (r0 >= r1) return true;
+    uint64_t lo = wshare_first(&s->form->share, r0), hi = wshare_first(&s->form->share, r1 - 1) + 1;
+    if (!load_sides(s, lo, hi, &m, sc, err)) return false;
+    for (uint64_t r = r0; r < r1; r++) {
+        WRows at = rows_at(out, s->form, r - r0);
+        if (!wform_scales(s->form, &m, wshare_first(&s->form->share, r), &at, err))
+            return err_wrap(err, "%s", s->name);
+    }
+    return true;
+}
+
+bool wsource_flat_scales(const WeightSource *s, uint64_t i0, uint64_t i1, const WRows *out,
+                         WeightScratch *sc, Err *err) {
+    QMatrix m;
+    if (i0 >= i1) return true;
+    const uint64_t each = s->form->flat_scale, lo = i0 * each / s->k,
+                   hi = (i1 * each - 1) / s->k + 1;
+    if (!load_sides(s, lo, hi < s->form->n ? hi : s->form->n, &m, sc, err)) return false;
+    for (uint64_t i = i0; i < i1; i++) {
+        WRows at = {.scale = out->scale ? out->scale + (i - i0) : NULL,
+                    .sub = out->sub ? out->sub + (i - i0) : NULL};
+        wform_flat_scale(s->form, &m, i, &at);
+    }
+    return true;
+}
+
+bool wsource_flat_d(const WeightSource *s, uint64_t i0, uint64_t i1, float *out, WeightScratch *sc,
+                    Err *err) {
+    QMatrix m;
+    if (i0 >= i1) return true;
+    if (!load_sides(s, 0, 1, &m, sc, err)) return false;
+    for (uint64_t i = i0; i < i1; i++) out[i - i0] = wform_flat_d(s->form, &m, i);
     return true;
 }
 

@@ -83,6 +83,19 @@ typedef struct WeightRange {
 
 /* Which bytes of the files a source reads, a range a part. Gives how many. */
 size_t wsource_ranges(const WeightSource *s, WeightRange out[QPART_COUNT]);
+/* Shared scales (form->share): rows of scales [r0, r1), all arrays of WRows but codes. */
+bool wsource_scales(const WeightSource *s, uint64_t r0, uint64_t r1, const WRows *out,
+                    WeightScratch *sc, Err *err) MUST_CHECK;
+/* form->flat_scale: numbers [i0, i1) of the scales, one element each. */
+bool wsource_flat_scales(const WeightSource *s, uint64_t i0, uint64_t i1, const WRows *out,
+                         WeightScratch *sc, Err *err) MUST_CHECK;
+/* form->flat_super: numbers [i0, i1) of d. */
+bool wsource_flat_d(const WeightSource *s, uint64_t i0, uint64_t i1, float *out, WeightScratch *sc,
+                    Err *err) MUST_CHECK;
+/* Which row of the stored matrix a logical row is. */
+static inline uint32_t wsource_stored_row(const WeightSource *s, uint32_t n) {
+    return s->row_map ? s->row_map[n] : s->row0 + n;
+}
 void wsource_scratch_deinit(WeightScratch *sc);
 
 #endif

@@ -12,17 +12,8 @@ static float f32_at(const QMatrix *m, QPartId id, uint64_t i) {
     return fp_from_bits(load_u32(qpart_at(m, id, i * 4)));
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b) {
-    while (b) {
-        uint64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* Scales stay the bytes they are. A nested block is a run along the flat order, which begins
- * anywhere in a row: columns up to a common divisor share one. */
+ * anywhere in a row. */
 static bool bnb_keep_bytes(WForm *wf, const QMatrix *m, uint64_t block, Arena *a, Err *err) {
     const QPart *t = &m->part[QPART_NESTED_TABLE];
     if (!t->data || t->from || t->n_bytes < 1024) return true; /* unknown yet: f32 scales */
@@ -32,7 +23,7 @@ static bool bnb_keep_bytes(WForm *wf, const QMatrix *m, uint64_t block, Arena *a
     wf->sub = WSUB_NESTED;
     wf->nested = values;
     wf->nested_offset = m->bnb_nested_offset;
-    wf->super = block % m->k ? gcd(block * m->bnb_nested_block, m->k) : m->k;
+    wf->flat_super = block * m->bnb_nested_block;
     return true;
 }
 
@@ -88,9 +79,9 @@ bool form_bnb(WForm *wf, QMatrix *m, Arena *a, Err *err) {
         form_scales_at(wf, m, m->k, 1, 1, 1);
         wf->stored.row_div = block / m->k;
     } else { /* blocks go on in the next row: columns up to a common divisor share one */
-        uint64_t group = gcd(block, m->k);
+        uint64_t group = form_gcd(block, m->k);
         form_scales_at(wf, m, group, m->k / group, m->k / group, 1);
-        wf->stored.flat = block;
+        wf->flat_scale = block;
     }
     return true;
 }
@@ -102,10 +93,7 @@ void form_bnb_codes(const WForm *wf, const QMatrix *m, const uint32_t *perm, uin
         *codes++ = *qpart_at(m, QPART_WEIGHT, i / 2) >> (i % 2 ? 0 : 4) & 15;
 }
 
-float form_bnb_nested(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t s) {
-    uint64_t block = m->bnb_block ? m->bnb_block : 64;
-    return f32_at(m, QPART_NESTED_SCALE, (n * wf->k + s * wf->super) / block / m->bnb_nested_block);
-}
+float form_bnb_nested(const QMatrix *m, uint64_t i) { return f32_at(m, QPART_NESTED_SCALE, i); }
 
 float form_bnb_absmax(const QMatrix *m, uint64_t i) {
     if (m->part[QPART_SCALE].dtype == DTYPE_F32) return f32_at(m, QPART_SCALE, i);

@@ -92,13 +92,12 @@ void form_block_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1
     }
     for (uint64_t n = n0; n < n1; n++) {
         const uint8_t *b = qpart_at(m, QPART_WEIGHT, n * wf->stored.row_bytes);
-        if (wf->super && !l->has_d && out->d) out->d[n - n0] = (float)form_second_scale(wf, m, n);
         for (uint64_t i = 0; i < n_blocks; i++, b += t->block_bytes) {
             BlockScales s = {.d = 1};
             l->unpack(b,
                       out->codes ? out->codes + (n - n0) * wf->k + i * t->block_elements : scratch,
                       &s);
-            put_block_scales(wf, m, l, &s, n, n_groups, (n - n0) * wf->n_groups + i * n_groups,
+            put_block_scales(wf, m, l, &s, n, n_groups, (n - n0) * wf->n_scales + i * n_groups,
                              out);
             if (l->has_d && out->d) out->d[(n - n0) * n_blocks + i] = s.d;
             if (l->has_d && out->dmin) out->dmin[(n - n0) * n_blocks + i] = s.dmin;

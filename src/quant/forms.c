@@ -7,6 +7,15 @@
 
 uint64_t form_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
+uint64_t form_gcd(uint64_t a, uint64_t b) {
+    while (b) {
+        uint64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
 bool form_set_n_k(QMatrix *m, uint64_t n, uint64_t k, Err *err) {
     if (!m->n) m->n = n;
     if (!m->k) m->k = k;
@@ -63,9 +72,9 @@ bool form_global(WForm *wf, const QMatrix *m, double div, Err *err) {
                        "%s: %s has %llu elements for %llu rows; one, or one per expert is accepted",
                        qformat_name(m->format), qpart_name(m->format, QPART_GLOBAL),
                        (unsigned long long)count, (unsigned long long)m->n);
-    wf->super = m->k;
     wf->scale_dtype = DTYPE_F32;
     wf->stored.global_rows = m->n / count;
+    wf->flat_super = wf->stored.global_rows * m->k;
     wf->stored.global_div = div;
     return true;
 }
@@ -136,7 +145,7 @@ int form_zero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g) {
 
 uint64_t wform_scale_index(const WForm *wf, uint64_t n, uint64_t g) {
     const struct WFormStored *s = &wf->stored;
-    if (s->flat) return (n * wf->k + g * s->group) / s->flat;
+    if (wf->flat_scale) return (n * wf->k + g * s->group) / wf->flat_scale;
     uint64_t row = n / s->stack_rows * s->scale_rows + n % s->stack_rows / s->row_div;
     return row * s->row_stride + g * s->group_stride;
 }

@@ -24,8 +24,7 @@ FormCodes form_stream_codes, form_gptq_codes, form_awq_codes, form_ct_packed_cod
 typedef int FormZero(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t g);
 FormZero form_gptq_zero, form_awq_zero, form_ct_packed_zero, form_ct_int_zero;
 float form_bnb_absmax(const QMatrix *m, uint64_t i);
-/* WSUB_NESTED: d of row n, super s. */
-float form_bnb_nested(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t s);
+float form_bnb_nested(const QMatrix *m, uint64_t i); /* WSUB_NESTED: d number i */
 
 /* Checks of parts (qmatrix.c). qpart_rows folds all leading dimensions; a 0-d part is 1 x 1. */
 bool qpart_check(const QMatrix *m, QPartId id,
@@ -76,5 +75,6 @@ bool form_has_bytes(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1,
 
 void form_block_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out);
 uint64_t form_ceil_div(uint64_t a, uint64_t b);
+uint64_t form_gcd(uint64_t a, uint64_t b);
 
 #endif

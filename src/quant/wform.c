@@ -45,21 +45,7 @@ double wform_widen(WSub sub, uint8_t b) {
 
 /* The largest group kernels know that divides every multiple of `size`; 0 if none. */
 static uint64_t kernel_group(uint64_t size) {
-    for (uint64_t g = 256; g >= 16; g /= 2)
-        if (size % g == 0) return g;
-    return 0;
-}
-
-/* Stored groups of other sizes (48, 512, ...) are split; each piece keeps its group's scale. */
-static bool split_groups(WForm *wf, uint64_t piece, Arena *a, Err *err) {
-    wf->group = piece;
-    wf->n_groups = form_ceil_div(wf->k, piece);
-    if (piece == wf->stored.group) return true;
-    uint32_t *from = arena_array(a, uint32_t, wf->n_groups);
-    if (!from) return err_nomem(err, "quantization groups");
-    for (uint64_t g = 0; g < wf->n_groups; g++) from[g] = (uint32_t)(g * piece / wf->stored.group);
-    wf->stored.from_group = from;
-    return true;
+    return size % 32 == 0 ? size : size % 16 == 0 ? 16 : 0;
 }
 
 /* Act-order: sort columns by group (stable), so that groups are runs again. counts[g] columns are
@@ -77,33 +63,35 @@ static bool sort_columns(WForm *wf, const uint64_t *counts, uint64_t piece, Aren
         at += counts[g];
     }
     for (uint64_t k = 0; k < wf->k; k++) perm[next[wf->stored.g_idx[k]]++] = (uint32_t)k;
-    for (uint64_t g = 0; g < wf->n_groups; g++) from[g] = wf->stored.g_idx[perm[g * piece]];
     wf->perm = perm;
-    wf->stored.from_group = from;
+    wf->scale_cols = counts[0] ? counts[0] : 1;
+    for (uint64_t g = 0; g < wf->n_groups; g++) {
+        from[g] = wf->stored.g_idx[perm[g * piece]];
+        if (from[g] != g * piece / wf->scale_cols) wf->scale_of = from;
+    }
     return true;
 }
 
-/* From stored groups to those of kernels. Irregular ones make the form PLAIN without a type. */
+/* From stored groups to those of kernels, or to none. */
 static bool regroup(WForm *wf, Arena *a, Err *err) {
     const struct WFormStored *s = &wf->stored;
-    uint64_t piece = 0;
+    wf->n_scales = s->n_groups;
     if (!s->g_idx) {
-        piece = s->n_groups == 1 ? wf->k : kernel_group(s->group);
         if (s->n_groups == 1) wf->stored.group = wf->k;
-        if (piece) return split_groups(wf, piece, a, err);
-    } else {
-        uint64_t *counts = arena_array(a, uint64_t, s->n_groups), last = 0, all = 0;
-        if (!counts) return err_nomem(err, "quantization groups");
-        for (uint64_t k = 0; k < wf->k; k++) counts[s->g_idx[k]]++;
-        for (uint64_t g = 0; g < s->n_groups; g++)
-            if (counts[g]) last = g;
-        for (uint64_t g = 0; g < last; g++)
-            all |= counts[g]; /* its low bits: what all counts are multiples of */
-        piece = all == 0 ? wf->k : kernel_group(all);
-        if (piece) return sort_columns(wf, counts, piece, a, err);
+        wf->group = s->n_groups == 1 ? wf->k : kernel_group(s->group);
+        wf->n_groups = wf->group ? form_ceil_div(wf->k, wf->group) : 0;
+        wf->scale_cols = s->group;
+        return true;
     }
-    wf->kind = WFORM_PLAIN;
-    wf->plain = DTYPE_NONE;
+    uint64_t *counts = arena_array(a, uint64_t, s->n_groups), last = 0, all = 0;
+    if (!counts) return err_nomem(err, "quantization groups");
+    for (uint64_t k = 0; k < wf->k; k++) counts[s->g_idx[k]]++;
+    for (uint64_t g = 0; g < s->n_groups; g++)
+        if (counts[g]) last = g;
+    for (uint64_t g = 0; g < last; g++) all = form_gcd(all, counts[g]);
+    uint64_t piece = all == 0 ? wf->k : kernel_group(all);
+    if (piece) return sort_columns(wf, counts, piece, a, err);
+    wf->scale_of = s->g_idx;
     return true;
 }
 
@@ -120,6 +108,9 @@ bool wform_init(WForm *wf, QMatrix *m, Arena *a, Err *err) {
     if (wf->sub != WSUB_NONE && !wf->sub_bits) wf->sub_bits = 8;
     if (wf->kind == WFORM_PLAIN) return true;
     if (!regroup(wf, a, err)) return false;
+    const struct WFormStored *s = &wf->stored;
+    bool alone = wf->flat_scale || m->format == QFORMAT_ROWS;
+    wf->share = (WShare){s->stack_rows, s->scale_rows, alone ? 1 : s->row_stride ? s->row_div : 0};
     wf->n_super = wf->super ? form_ceil_div(wf->k, wf->super) : 0;
     return true;
 }
@@ -171,18 +162,34 @@ bool wform_columns(const WForm *wf, const QMatrix *m, QPartId id, uint64_t n0, u
 static void put_row_scales(const WForm *wf, const QMatrix *m, uint64_t n, uint64_t row,
                            const WRows *out) {
     for (uint64_t s = 0; out->d && s < wf->n_super; s++)
-        out->d[row * wf->n_super + s] = wf->sub == WSUB_NESTED ? form_bnb_nested(wf, m, n, s)
-                                                               : (float)form_second_scale(wf, m, n);
-    for (uint64_t g = 0; g < wf->n_groups; g++) {
-        uint64_t at = row * wf->n_groups + g,
-                 stored = wf->stored.from_group ? wf->stored.from_group[g] : g;
-        if (out->scale) out->scale[at] = (float)form_scale(wf, m, n, stored);
+        out->d[row * wf->n_super + s] = (float)form_second_scale(wf, m, n);
+    for (uint64_t g = 0; g < wf->n_scales; g++) {
+        uint64_t at = row * wf->n_scales + g;
+        if (out->scale) out->scale[at] = (float)form_scale(wf, m, n, g);
         if (out->sub && wf->sub != WSUB_NONE)
-            out->sub[at] = *qpart_at(m, QPART_SCALE, wform_scale_index(wf, n, stored));
+            out->sub[at] = *qpart_at(m, QPART_SCALE, wform_scale_index(wf, n, g));
         if (out->zero)
-            out->zero[at] = (int16_t)(wf->offset == WOFFSET_BIAS ? 0 : form_zero(wf, m, n, stored));
-        if (out->bias) out->bias[at] = wf->offset == WOFFSET_BIAS ? form_bias(wf, m, n, stored) : 0;
+            out->zero[at] = (int16_t)(wf->offset == WOFFSET_BIAS ? 0 : form_zero(wf, m, n, g));
+        if (out->bias) out->bias[at] = wf->offset == WOFFSET_BIAS ? form_bias(wf, m, n, g) : 0;
     }
+}
+
+bool wform_scales(const WForm *wf, const QMatrix *m, uint64_t n, const WRows *out, Err *err) {
+    QMatrix sides = *m;
+    sides.part[QPART_WEIGHT].dtype = DTYPE_NONE;
+    if (!form_has_bytes(wf, &sides, n, n + 1, err)) return false;
+    put_row_scales(wf, m, n, 0, out);
+    return true;
+}
+
+void wform_flat_scale(const WForm *wf, const QMatrix *m, uint64_t i, const WRows *out) {
+    if (out->scale) *out->scale = form_bnb_absmax(m, i);
+    if (out->sub && wf->sub != WSUB_NONE) *out->sub = *qpart_at(m, QPART_SCALE, i);
+}
+
+float wform_flat_d(const WForm *wf, const QMatrix *m, uint64_t i) {
+    return wf->sub == WSUB_NESTED ? form_bnb_nested(m, i)
+                                  : (float)form_second_scale(wf, m, i * wf->stored.global_rows);
 }
 
 bool wform_rows(const WForm *wf, const QMatrix *m, uint64_t n0, uint64_t n1, const WRows *out,

@@ -97,7 +97,7 @@ static void test_ct_widths_layouts_and_groups(void **state) {
         }
     static const struct {
         unsigned k, group, kernel_group;
-    } groups[] = {{192, 48, 16}, {192, 96, 32}, {1024, 512, 256},
+    } groups[] = {{192, 48, 16}, {192, 96, 96}, {1024, 512, 512},
                   {100, 32, 32}, {200, 64, 64}, {192, 192, 192}};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         QMatrix m = ct_matrix(3, groups[i].k, 4, groups[i].group, 0);
@@ -109,20 +109,21 @@ static void test_ct_widths_layouts_and_groups(void **state) {
     }
 }
 
-/* Groups no kernel can take: no form, but the decode still works. */
-static void test_groups_of_eight_have_no_form(void **state) {
+/* Groups no kernel takes: a scale for each column. */
+static void test_groups_of_no_kernel(void **state) {
     (void)state;
-    QMatrix m = ct_matrix(4, 64, 4, 8, 0);
-    Err err = {0};
-    Arena a = {0};
-    WForm wf = form_of(m, &a);
-    assert_int_equal(wf.kind, WFORM_PLAIN);
-    assert_int_equal(wf.plain, DTYPE_NONE);
-    WRows none = {0};
-    assert_false(wform_rows(&wf, &m, 0, 4, &none, &err));
-    assert_true(decode_with(&wf, &m, 0, 4, parts.got, &err));
-    expect_ct(&m, NULL);
-    arena_deinit(&a);
+    static const unsigned GROUPS[] = {1, 8, 24, 40, 63};
+    for (size_t i = 0; i < sizeof GROUPS / sizeof *GROUPS; i++) {
+        QMatrix m = ct_matrix(4, 64, 4, GROUPS[i], 0);
+        Arena a = {0};
+        WForm wf = form_of(m, &a);
+        assert_int_equal(wf.kind, WFORM_CODES);
+        assert_int_equal(wf.group, 0);
+        assert_int_equal(wf.n_scales, (64 + GROUPS[i] - 1) / GROUPS[i]);
+        decode_and_check_form(&m);
+        expect_ct(&m, NULL);
+        arena_deinit(&a);
+    }
 }
 
 static void test_ct_zero_points_in_both_types(void **state) {
@@ -178,10 +179,12 @@ static void test_g_idx(void **state) {
         parts.g_idx[k] = k < 48 ? 2 : k < 64 ? 0 : 3; /* uneven, one group empty */
     decode_and_check_form(&m);
     assert_int_equal(form_of(m, &a).group, 16);
-    for (uint32_t k = 0; k < 128; k++)
-        parts.g_idx[k] = k < 33 ? 1 : 0; /* no run of 16: decode only */
-    assert_int_equal(form_of(m, &a).kind, WFORM_PLAIN);
-    assert_true(decode_matrix(&m, 0, 3, parts.got, &err));
+    for (uint32_t k = 0; k < 128; k++) parts.g_idx[k] = k < 33 ? 1 : 0; /* no run of 16 */
+    wf = form_of(m, &a);
+    assert_int_equal(wf.group, 0);
+    assert_null(wf.perm);
+    assert_int_equal(wform_scale_of(&wf, 32), 1);
+    decode_and_check_form(&m);
     assert_true(parts.got[40] == parts.scales[0] * (float)((int)code_of(0, 40, 4) - 8));
 
     parts.g_idx[77] = 4;
@@ -284,11 +287,7 @@ static void test_bnb_double_quantization_and_wide_blocks(void **state) {
         m.part[QPART_TABLE] = part1(DTYPE_F32, 16, table);
         m.part[QPART_NESTED_SCALE] = part1(DTYPE_F32, 2, nested);
         m.part[QPART_NESTED_TABLE] = part1(DTYPE_F32, 256, nested_table);
-        Err err = {0};
-        if (k % 16 == 0)
-            decode_and_check_form(&m);
-        else if (!decode_matrix(&m, 0, n, parts.got, &err))
-            fail_msg("%s", err.msg);
+        decode_and_check_form(&m);
         for (unsigned i = 0; i < n * k; i++) {
             float s = nested_table[absmax[i / 64]] * nested[i / 256] + 0.5f;
             assert_true(parts.got[i] == s * table[parts.bytes[i / 2] >> (i % 2 ? 0 : 4) & 15]);
@@ -530,7 +529,7 @@ static void test_out_of_memory_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ct_widths_layouts_and_groups),
-        cmocka_unit_test(test_groups_of_eight_have_no_form),
+        cmocka_unit_test(test_groups_of_no_kernel),
         cmocka_unit_test(test_ct_zero_points_in_both_types),
         cmocka_unit_test(test_g_idx),
         cmocka_unit_test(test_gptq_zero_points),

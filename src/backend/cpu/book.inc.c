@@ -210,7 +210,7 @@ INLINE void put_trits(const unsigned char *p, const int n_words, const int n_tri
                       uint8_t *codes) {
     for (int w = 0; w < n_words; w++)
         for (int lane0 = 0; lane0 < LANES16; lane0 += Q_LANES) {
-            qb b = qb_loadu(p + w * CODE_VEC + 4 * lane0);
+            qb b = qb_load(p + w * CODE_VEC + 4 * lane0);
             for (int n = 0; n < n_trits; n++) {
                 qb one = qb_min(qb_subs(b, qb_set1(85)), qb_set1(1)),
                    two = qb_min(qb_subs(b, qb_set1(170)), qb_set1(1));
@@ -295,7 +295,7 @@ static vf block_scales(DType t, const unsigned char *p) {
 
 void ISA(book_expand)(const PackedMat *m, const unsigned char *tile, uint8_t *codes, float *scale) {
     const uint32_t groups = BOOK_COLS / m->group;
-    const size_t block = m->tile_bytes / (m->k / BOOK_COLS);
+    const size_t block = (size_t)TILE_ROWS * dtype_info(m->book)->block_bytes;
     const vf unit = vf_set1(m->unit);
     BookFields f;
     memset(f.high, 0, sizeof f.high);

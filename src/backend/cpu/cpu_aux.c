@@ -60,9 +60,10 @@ static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_thread
     AuxShape s = shape_of(p);
     size_t n = (size_t)n_threads, me = (size_t)i_thread, cols = s.linear_cols;
     size_t at = 0, private_bytes = acts_bytes(max_u32(s.act_codes, ACT_PRIVATE_MAX));
-    /* A tile of 32 outputs widened to f32, or the scales and biases of 16 outputs in groups of 16.
-     */
-    size_t tile_bytes = size_align(cols * FLOAT_TILE_ROWS * 4 + AUX_ALIGN, AUX_ALIGN);
+    /* A tile of 32 outputs widened to f32, or its codes as bytes, scales and zero points for every
+     * four columns, and two units as f32. */
+    size_t tile_bytes =
+        size_align((cols + 2 * UNIT_COLS) * FLOAT_TILE_ROWS * 4 + AUX_ALIGN, AUX_ALIGN);
     size_t kv = (size_t)ATTN_BLOCK * (s.dim + s.v_dim), per_query = ATTN_BLOCK + s.dim + 2;
     size_t attn_bytes =
         size_align((kv + 2 * PAGE_TOKENS + s.q_rows * per_query) * 4 + AUX_ALIGN, AUX_ALIGN);
@@ -72,6 +73,7 @@ static size_t layout(const Program *p, uint32_t rows, int i_thread, int n_thread
     take(&at, n * sizeof(AuxThread));
     out->acts_shared = take(&at, acts_bytes((size_t)rows * s.act_codes));
     out->acts_private = take(&at, n * private_bytes) + me * private_bytes;
+    out->tile_bytes = tile_bytes;
     out->tile = take(&at, n * tile_bytes) + me * tile_bytes;
     out->attn = take(&at, n * attn_bytes) + me * attn_bytes;
     out->expert_in = s.expert_in;

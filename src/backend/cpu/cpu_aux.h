@@ -47,6 +47,7 @@ typedef struct AuxThread { /* at aux + i_thread * sizeof, zeroed at first */
     bool ready;
     size_t acts_shared, acts_private, tile, attn, attn_sums,
         slots;                     /* offsets; but for acts_shared and slots of this thread */
+    size_t tile_bytes;             /* of tile, all that a tile needs for its scratch */
     size_t n_slots, slot_floats;   /* partial results of attention */
     uint32_t attn_rows;            /* query heads of one tile, at most */
     uint32_t attn_dim, attn_v_dim; /* padded to 16 */

@@ -38,7 +38,7 @@ typedef struct RigWeight {
     WForm form;
     QMatrix m; /* with data */
     WeightSource source;
-    Arena arena;
+    Arena arena, parts; /* parts: of who made them there */
     void *owned[3];
 } RigWeight;
 
@@ -70,6 +70,7 @@ static RIG_UNUSED void rig_weight_open(RigWeight *w, QMatrix m) {
 static RIG_UNUSED void rig_weight_close(RigWeight *w) {
     for (int i = 0; i < 3; i++) mem_free(w->owned[i]);
     arena_deinit(&w->arena);
+    arena_deinit(&w->parts);
 }
 
 /* Encodes values [n, k] as rows of a plain or GGUF type. */

@@ -24,6 +24,11 @@ INLINE vf f_load(const unsigned char *p, const DType t, const int i) {
 /* Row r is reached from one of four pointers, three rows apart: twelve would not fit the registers.
  */
 #define F_DECLARE(r) vf a##r = vf_zero(), b##r = vf_zero();
+#define F_GO_ON(r)                                                                                 \
+    if (r < R) {                                                                                   \
+        a##r = vf_load_n(args->out + r * args->out_stride, n0);                                    \
+        if (n1) b##r = vf_load_n(args->out + r * args->out_stride + 16, n1);                       \
+    }
 #define F_STEP(r)                                                                                  \
     if (r < R) {                                                                                   \
         vf v = vf_set1(x##r);                                                                      \
@@ -53,17 +58,20 @@ INLINE vf f_load(const unsigned char *p, const DType t, const int i) {
 #define x11 p3[k + 2 * s]
 
 INLINE void float_tile(const FArgs *args, const int R, const DType t) {
-    const size_t s = args->x_stride, step = FLOAT_TILE_ROWS * (t == DTYPE_F32 ? 4 : 2);
+    const size_t s = args->x_stride, step = args->step;
     const float *p0 = args->x, *p1 = R > 3 ? p0 + 3 * s : p0, *p2 = R > 6 ? p0 + 6 * s : p0,
                 *p3 = R > 9 ? p0 + 9 * s : p0;
     const unsigned char *w = args->tile;
     (void)p1, (void)p2, (void)p3;
+    const int n0 = args->n_out < 16 ? args->n_out : 16, n1 = args->n_out - n0;
     F_ROWS(F_DECLARE)
+    if (args->go_on) {
+        F_ROWS(F_GO_ON)
+    }
     for (size_t k = 0; k < args->k; k++, w += step) {
         vf wa = f_load(w, t, 0), wb = f_load(w, t, 16);
         F_ROWS(F_STEP)
     }
-    const int n0 = args->n_out < 16 ? args->n_out : 16, n1 = args->n_out - n0;
     F_ROWS(F_OUT)
 }
 

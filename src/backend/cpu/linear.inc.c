@@ -6,6 +6,8 @@
 #include "backend/cpu/book.h"
 #include "backend/cpu/cpu_aux.h"
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/edge.inc.c"
+#include "backend/cpu/head.inc.c"
 #include "backend/cpu/qkern.h"
 #include "base/fp.h"
 #include "base/mem.h"
@@ -152,99 +154,6 @@ static QActs acts_for(const HostExec *ex, AuxThread *t, const PackedMat *m, cons
     return a;
 }
 
-/* ---- scales at the head of a tile ---- */
-
-INLINE vf load_scale(const unsigned char *p, DType t, size_t i) {
-    if (t == DTYPE_F32) return vf_load((const float *)(const void *)p + i);
-    const uint16_t *h = (const uint16_t *)(const void *)p + i;
-    return t == DTYPE_F16 ? vf_load_f16(h) : vf_load_bf16(h);
-}
-
-/* Widened scale bytes (wform.h, WSub). */
-INLINE vf widen_sub(const PackedMat *m, vi b) {
-    switch (m->sub) {
-    case WSUB_E8M0:
-    case WSUB_E8M0_GGML: {
-        /* 2^(b - 127): the exponent field, but for 0 (a denormal) and 255. */
-        vf v = vi_as_vf(vi_shl(b, 23));
-        v = vf_sel(vi_eq(b, vi_set1(0)), vi_as_vf(vi_set1(0x00400000)), v);
-        vf top = vi_as_vf(vi_set1(m->sub == WSUB_E8M0 ? 0x7fc00000 : 0x7f800000));
-        v = vf_sel(vi_eq(b, vi_set1(255)), top, v);
-        if (m->sub == WSUB_E8M0) return vf_mul(v, vf_set1(m->unit));
-        /* 2^128 times one half is finite: the half goes in first. */
-        vf half =
-            vf_sel(vi_eq(b, vi_set1(255)), vi_as_vf(vi_set1(0x7f000000)), vf_mul(v, vf_set1(0.5f)));
-        return vf_mul(half, vf_set1(2 * m->unit));
-    }
-    case WSUB_E4M3:
-    case WSUB_NESTED: {
-        float f[16];
-        int32_t i[16];
-        vi_store(i, b);
-        for (int l = 0; l < 16; l++)
-            f[l] = m->sub == WSUB_NESTED ? m->nested[i[l]] : fp_e4m3_to_f32((uint8_t)i[l]);
-        return vf_mul(vf_load(f), vf_set1(m->unit));
-    }
-    default:
-        return vf_mul(vi_to_vf(b), vf_set1(m->unit));
-    }
-}
-
-INLINE vi load_sub(const PackedMat *m, const unsigned char *p) {
-    if (m->sub == WSUB_INT && m->sub_bits != 4) return vi_load_i8((const int8_t *)p);
-    return vi_load_u8(p);
-}
-
-/* Sixteen scales and biases of group g from lane `lane` on. */
-INLINE void head_two_level(const PackedMat *m, const PackedHead *h, const unsigned char *tile,
-                           uint32_t g, uint32_t lane, float *scale, float *bias) {
-    size_t s = m->n_super ? (size_t)((uint64_t)g * m->group / m->super) * m->tile_rows + lane : 0;
-    size_t at = (size_t)g * m->tile_rows + lane;
-    vi sub = load_sub(m, tile + h->sub + at), min = sub;
-    if (m->sub_bits == 4) {
-        min = vi_shr(sub, 4);
-        sub = vi_and(sub, vi_set1(15));
-    } else if (m->offset == WOFFSET_BIAS) {
-        min = vi_load_u8(tile + h->sub_min + at);
-    }
-    vf v = widen_sub(m, sub);
-    if (m->n_super) v = vf_mul(load_scale(tile + h->scale, m->scale_dtype, s), v);
-    if (m->sub == WSUB_NESTED) v = vf_add(v, vf_set1(m->nested_offset));
-    vf_store(scale, v);
-    if (m->offset == WOFFSET_BIAS)
-        vf_store(bias, vf_sub(vf_zero(), vf_mul(load_scale(tile + h->bias, m->scale_dtype, s),
-                                                vi_to_vf(min))));
-}
-
-INLINE void head_one_level(const PackedMat *m, const PackedHead *h, const unsigned char *tile,
-                           uint32_t g, uint32_t lane, float *scale, float *bias) {
-    size_t at = (size_t)g * m->tile_rows + lane;
-    vf_store(scale, load_scale(tile + h->scale, m->scale_dtype, at));
-    if (m->offset == WOFFSET_BIAS) vf_store(bias, load_scale(tile + h->bias, m->scale_dtype, at));
-    for (uint32_t l = 0; m->offset == WOFFSET_ZERO && l < TILE_ROWS; l++)
-        bias[l] = (float)packed_zero_at(m, tile + h->bias, g, lane + l);
-}
-
-/* f32 [groups][tile_rows] each; with groups of 16, a missing second half of the last unit gets
- * scale 0. */
-static void head_decode(const PackedMat *m, const unsigned char *tile, float *scale, float *bias) {
-    const PackedHead h = packed_head(m);
-    for (uint32_t g = 0; g < m->n_groups; g++)
-        for (uint32_t lane = 0; lane < m->tile_rows; lane += TILE_ROWS) {
-            if (m->sub == WSUB_NONE) {
-                head_one_level(m, &h, tile, g, lane, scale, bias);
-            } else {
-                head_two_level(m, &h, tile, g, lane, scale, bias);
-            }
-            scale += TILE_ROWS;
-            bias += TILE_ROWS;
-        }
-    if (m->units_per_group == 0 && m->n_groups % 2) {
-        memset(scale, 0, m->tile_rows * sizeof *scale);
-        memset(bias, 0, m->tile_rows * sizeof *bias);
-    }
-}
-
 /* ---- the product ---- */
 
 typedef struct Linear {
@@ -266,24 +175,50 @@ static void add_pairs(const float *pairs, uint32_t n_rows, int n_out, const floa
         }
 }
 
+enum { EDGE_BYTES = 2 * 8 * CODE_VEC };
+
+/* The codes and scales of a tile, in scratch where they are not ready as they lie. */
+static void code_args(const PackedMat *m, uint32_t tile, unsigned char *scratch,
+                      unsigned char *edge, QArgs *a) {
+    const uint32_t lanes = packed_lanes(m, tile);
+    const unsigned char *from = packed_tile(m, tile);
+    a->tile = from;
+    if (m->kind == PACKED_BOOK) {
+        if (lanes < TILE_ROWS) {
+            edge_book(m, from, lanes, scratch);
+            a->tile = scratch;
+            scratch += size_align(m->tile_bytes, CODE_VEC);
+        }
+        float *scale = (float *)(void *)(scratch + (size_t)m->k * TILE_ROWS);
+        ISA(book_expand)(m, a->tile, scratch, scale);
+        a->tile = scratch;
+        a->scale = a->bias = scale;
+        return;
+    }
+    a->last = edge_unit(m, from, lanes, edge);
+    if (lanes < TILE_ROWS) {
+        a->tile = scratch;
+        scratch = edge_tile(m, from, lanes, scratch);
+    } else {
+        a->tile += m->head_bytes;
+    }
+    if (m->in_stream) return;
+    float *scale = (float *)(void *)scratch;
+    float *bias = scale + ((size_t)m->n_groups + 1) * TILE_ROWS;
+    head_decode(m, tile, scale, bias);
+    a->scale = scale;
+    a->bias = bias;
+}
+
 /* One tile times the rows of blocks b0..b1. */
 static void code_tile(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) {
     const PackedMat *m = l->m;
     const uint32_t n = l->acts.per_row, n0 = tile * TILE_ROWS;
-    QArgs a = {.m = m, .tile = packed_tile(m, tile)};
-    float *scratch = aux_floats(l->ex, l->aux->tile), pairs[ACT_BLOCK_ROWS * TILE_ROWS];
-    if (m->kind == PACKED_BOOK) {
-        float *scale = scratch + (size_t)m->k * TILE_ROWS / sizeof *scale;
-        ISA(book_expand)(m, a.tile, (uint8_t *)scratch, scale);
-        a.tile = (const unsigned char *)scratch;
-        a.scale = a.bias = scale;
-    } else if (!m->in_stream) {
-        float *bias = scratch + ((size_t)m->n_groups + 1) * TILE_ROWS;
-        head_decode(m, a.tile, scratch, bias);
-        a.scale = scratch;
-        a.bias = bias;
-    }
-    a.n_out = m->n - n0 < TILE_ROWS ? (int)(m->n - n0) : TILE_ROWS;
+    QArgs a = {.m = m};
+    float pairs[ACT_BLOCK_ROWS * TILE_ROWS];
+    unsigned char edge[EDGE_BYTES] __attribute__((aligned(CODE_VEC)));
+    code_args(m, tile, (unsigned char *)aux_floats(l->ex, l->aux->tile), edge, &a);
+    a.n_out = (int)packed_lanes(m, tile);
     const float *add = l->add ? l->add + n0 : NULL;
     a.add = n == 1 ? add : NULL;
     a.out_stride = n == 1 ? l->out.stride : TILE_ROWS;
@@ -310,7 +245,7 @@ static void code_tile(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) 
 /* 32 outputs of coded weights as floats, [k][32], one by one: for what the kernels do not widen. */
 static void widen_tile(const PackedMat *m, uint32_t tile, float *out) {
     float row[UNIT_COLS];
-    for (uint32_t lane = 0; lane < FLOAT_TILE_ROWS; lane++)
+    for (uint32_t lane = 0; lane < packed_lanes(m, tile); lane++)
         for (uint32_t k = 0; k < m->k; k += UNIT_COLS) {
             uint32_t n = m->k - k < UNIT_COLS ? m->k - k : UNIT_COLS;
             packed_decode_cols(m, tile * FLOAT_TILE_ROWS + lane, k, n, row);
@@ -318,43 +253,92 @@ static void widen_tile(const PackedMat *m, uint32_t tile, float *out) {
         }
 }
 
-/* Chooses how a tile is multiplied: as floats, or as codes with these scales. */
-static void float_args(const Linear *l, uint32_t tile, FArgs *a, DType *t) {
-    const PackedMat *m = l->m;
-    *t = m->plain;
-    a->tile = packed_tile(m, tile);
-    if (m->kind == PACKED_FLOATS) return;
-    float *scratch = aux_floats(l->ex, l->aux->tile);
-    if (!m->odd_codes) head_decode(m, a->tile, scratch, scratch);
-    if (!m->odd_codes && ISA(widen_scales)(m, scratch)) {
-        a->m = m;
-        a->scale = scratch;
-        return;
+/* A tile as codes that kernels widen, with scales in scratch; false when they cannot. *used: bytes of
+ * scratch. */
+static bool widen_args(const PackedMat *m, uint32_t tile, unsigned char *scratch,
+                       unsigned char *edge, FArgs *a, size_t *used) {
+    const uint32_t lanes = packed_lanes(m, tile);
+    const unsigned char *from = packed_tile(m, tile);
+    unsigned char *at = scratch;
+    /* A scale for every few columns would take more room than the weights as floats. */
+    if (m->odd_codes || (m->group == 0 && m->n_scales > (m->k + 3) / 4)) return false;
+    a->last = edge_unit(m, from, lanes, edge);
+    a->tile = from + m->head_bytes;
+    if (lanes < FLOAT_TILE_ROWS) {
+        a->tile = at;
+        at = edge_tile(m, from, lanes, at);
     }
-    widen_tile(m, tile, scratch);
-    a->tile = (const unsigned char *)scratch;
-    *t = DTYPE_F32;
+    float *scale = (float *)(void *)at, *zero = scale;
+    if (m->group == 0 && m->offset == WOFFSET_ZERO) zero += (size_t)m->n_scales * FLOAT_TILE_ROWS;
+    size_t n = head_decode(m, tile, scale, zero);
+    if (!ISA(widen_scales)(m, n, scale)) return false;
+    a->m = m;
+    a->scale = scale;
+    a->zero = zero;
+    *used = (size_t)((unsigned char *)(zero + n) - scratch);
+    return true;
 }
 
-static void float_tiles(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) {
-    const PackedMat *m = l->m;
-    uint32_t n0 = tile * FLOAT_TILE_ROWS;
-    FArgs a = {.k = m->k, .x_stride = l->x.stride, .out_stride = l->out.stride};
-    DType t;
-    float_args(l, tile, &a, &t);
-    a.n_out = m->n - n0 < FLOAT_TILE_ROWS ? (int)(m->n - n0) : FLOAT_TILE_ROWS;
-    a.add = l->add ? l->add + n0 : NULL;
+/* Rows of blocks b0..b1 in calls of one of three kernels. */
+static void float_rows(const Linear *l, FArgs *a, DType t, uint32_t n0, uint32_t k0, uint32_t b0,
+                       uint32_t b1) {
     for (uint32_t b = b0; b < b1; b++) {
         uint32_t r0, r1;
         act_block(l->x.rows, ACT_BLOCK_ROWS, b, &r0, &r1);
         for (uint32_t r = r0, n; r < r1; r += n) {
             n = r1 - r;
-            FKernel *kernel = a.m ? ISA(widen_kernel)(m, &n) : ISA(float_kernel)(t, &n);
-            a.x = l->x.p + r * l->x.stride;
-            a.out = l->out.p + r * l->out.stride + n0;
-            kernel(&a);
+            FKernel *kernel = !a->m              ? ISA(float_kernel)(t, &n)
+                              : a->m->group == 0 ? ISA(fine_kernel)(a->m, &n)
+                                                 : ISA(widen_kernel)(a->m, &n);
+            a->x = l->x.p + r * l->x.stride + k0;
+            a->out = l->out.p + r * l->out.stride + n0;
+            kernel(a);
         }
     }
+}
+
+/* Group 0, many rows: pieces of the tile are widened once, and sums go on from one to the next. */
+static void fine_pieces(const Linear *l, const FArgs *tile, float *room, size_t n_floats,
+                        uint32_t n0, uint32_t b0, uint32_t b1) {
+    const uint32_t piece = (uint32_t)(n_floats / FLOAT_TILE_ROWS) / UNIT_COLS * UNIT_COLS;
+    for (uint32_t k0 = 0, n; k0 < tile->k; k0 += n) {
+        n = tile->k - k0 < piece ? tile->k - k0 : piece;
+        ISA(fine_expand)(tile, k0, n, room);
+        FArgs a = *tile;
+        a.m = NULL;
+        a.tile = (const unsigned char *)room;
+        a.step = FLOAT_TILE_ROWS * sizeof *room;
+        a.k = n;
+        a.go_on = k0 > 0;
+        if (k0 + n < tile->k) a.add = NULL;
+        float_rows(l, &a, DTYPE_F32, n0, k0, b0, b1);
+    }
+}
+
+static void float_tiles(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1) {
+    const PackedMat *m = l->m;
+    const uint32_t n0 = tile * FLOAT_TILE_ROWS;
+    unsigned char edge[EDGE_BYTES] __attribute__((aligned(CODE_VEC)));
+    float *scratch = aux_floats(l->ex, l->aux->tile);
+    FArgs a = {.k = m->k, .x_stride = l->x.stride, .out_stride = l->out.stride};
+    DType t = m->plain;
+    size_t used = 0;
+    a.n_out = (int)packed_lanes(m, tile);
+    a.add = l->add ? l->add + n0 : NULL;
+    if (m->kind == PACKED_FLOATS) {
+        a.tile = packed_tile(m, tile);
+        a.step = (size_t)a.n_out * dtype_size16(t);
+    } else if (!widen_args(m, tile, (unsigned char *)scratch, edge, &a, &used)) {
+        widen_tile(m, tile, scratch);
+        a.tile = (const unsigned char *)scratch;
+        a.step = FLOAT_TILE_ROWS * sizeof *scratch;
+        t = DTYPE_F32;
+    } else if (m->group == 0 && b1 - b0 > 1) {
+        fine_pieces(l, &a, scratch + used / sizeof *scratch,
+                    (l->aux->tile_bytes - used) / sizeof *scratch, n0, b0, b1);
+        return;
+    }
+    float_rows(l, &a, t, n0, 0, b0, b1);
 }
 
 enum { L2_ACT_BYTES = 384 << 10 };

@@ -5,7 +5,8 @@
 
 #include "backend/cpu/book.h"
 #include "backend/cpu/pack_direct.h"
-#include "base/fp.h"
+#include "backend/cpu/pack_scales.h"
+#include "backend/cpu/packed_edge.h"
 #include "base/mem.h"
 
 /* Rows of one chunk in canonical arrays (wform.h), or as stored (floats, books). */
@@ -28,13 +29,7 @@ typedef struct PackJob {
 
 static void chunk_deinit(Chunk *c) {
     mem_free(c->rows.codes);
-    mem_free(c->rows.scale);
-    mem_free(c->rows.zero);
-    mem_free(c->rows.bias);
-    mem_free(c->rows.d);
-    mem_free(c->rows.dmin);
-    mem_free(c->rows.sub);
-    mem_free(c->rows.sub_min);
+    pack_scales_deinit(&c->rows);
     mem_free(c->plain);
     wsource_scratch_deinit(&c->scratch);
 }
@@ -47,29 +42,8 @@ static bool chunk_init(Chunk *c, const PackedMat *m, uint32_t n) {
     if (m->kind == PACKED_FLOATS)
         return (c->plain = mem_calloc((size_t)n * m->k, dtype_size16(m->plain))) != NULL;
     if (m->kind == PACKED_BOOK) return (c->plain = mem_calloc(n, book_row_bytes(m))) != NULL;
-    size_t groups = (size_t)n * m->n_groups, supers = (size_t)n * m->n_super;
-    WRows *r = &c->rows;
-    if (!(r->codes = mem_calloc(n, m->k))) return false;
-    supers += supers == 0; /* without a level above, an array is still asked for */
-    if (m->sub == WSUB_NONE) {
-        bool zero = m->offset == WOFFSET_ZERO, bias = m->offset == WOFFSET_BIAS;
-        r->scale = mem_calloc(groups, sizeof *r->scale);
-        if (zero) r->zero = mem_calloc(groups, sizeof *r->zero);
-        if (bias) r->bias = mem_calloc(groups, sizeof *r->bias);
-        return r->scale && (!zero || r->zero) && (!bias || r->bias);
-    }
-    r->d = mem_calloc(supers, sizeof *r->d);
-    r->dmin = mem_calloc(supers, sizeof *r->dmin);
-    r->sub = mem_calloc(groups, 1);
-    r->sub_min = mem_calloc(groups, 1);
-    return r->d && r->dmin && r->sub && r->sub_min;
-}
-
-static void float_put(unsigned char *p, DType t, size_t i, float v) {
-    uint32_t w = t == DTYPE_F32   ? fp_bits(v)
-                 : t == DTYPE_F16 ? fp_f32_to_f16(v)
-                                  : fp_f32_to_bf16(v);
-    memcpy(p + i * dtype_size16(t), &w, dtype_size16(t));
+    return (c->rows.codes = mem_calloc(n, m->k)) != NULL &&
+           (m->is_shared || pack_scales_init(&c->rows, m, n));
 }
 
 /* 16 rows x 64 columns of codes, a cache line of each row, transposed to two units. */
@@ -120,60 +94,6 @@ static void unit_pack(uint8_t q[8][CODE_VEC], unsigned bits, unsigned char *out)
     }
 }
 
-/* Zero points below the base or above what the bits hold are refused. */
-static bool put_zero(const PackedMat *m, unsigned char *zeros, uint32_t g, uint32_t lane, int z) {
-    uint32_t per = 8 / m->zero_bits;
-    if (z < m->zero_base || z - m->zero_base >= 1 << m->zero_bits) return false;
-    zeros[(size_t)g * m->tile_rows / per + lane / per] |=
-        (unsigned char)((z - m->zero_base) << m->zero_bits * (lane % per));
-    return true;
-}
-
-static void sub_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t lane,
-                       unsigned char *tile) {
-    PackedHead h = packed_head(m);
-    for (uint32_t g = 0; g < m->n_groups; g++) {
-        size_t from = at * m->n_groups + g, to = (size_t)g * m->tile_rows + lane;
-        unsigned min = m->offset == WOFFSET_BIAS ? r->sub_min[from] : 0;
-        if (m->sub_bits == 4) {
-            tile[h.sub + to] = (unsigned char)((r->sub[from] & 15u) | (min & 15u) << 4);
-            continue;
-        }
-        tile[h.sub + to] = r->sub[from];
-        if (m->offset == WOFFSET_BIAS) tile[h.sub_min + to] = (unsigned char)min;
-    }
-    for (uint32_t s = 0; s < m->n_super; s++) {
-        size_t from = at * m->n_super + s, to = (size_t)s * m->tile_rows + lane;
-        float_put(tile + h.scale, m->scale_dtype, to, r->d[from]);
-        if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, m->scale_dtype, to, r->dmin[from]);
-    }
-}
-
-/* Scales of one lane. at: the row in the chunk. */
-static bool lane_scales(const PackedMat *m, const WRows *r, size_t at, uint32_t lane,
-                        unsigned char *tile) {
-    if (m->sub != WSUB_NONE) {
-        sub_scales(m, r, at, lane, tile);
-        return true;
-    }
-    PackedHead h = packed_head(m);
-    DType t = m->scale_dtype;
-    for (uint32_t g = 0; g < m->n_groups; g++) {
-        size_t from = at * m->n_groups + g, to = (size_t)g * m->tile_rows + lane;
-        if (m->in_stream) {
-            unsigned char *p = tile + stream_scale_at(m, g);
-            float_put(p, t, lane, r->scale[from]);
-            if (m->offset == WOFFSET_BIAS) float_put(p + 32, t, lane, r->bias[from]);
-            continue;
-        }
-        float_put(tile + h.scale, t, to, r->scale[from]);
-        if (m->offset == WOFFSET_BIAS) float_put(tile + h.bias, t, to, r->bias[from]);
-        if (m->offset == WOFFSET_ZERO && !put_zero(m, tile + h.bias, g, lane, r->zero[from]))
-            return false;
-    }
-    return true;
-}
-
 /* Infinities and NaN among one-byte floats. */
 static bool has_odd_codes(const PackedMat *m, const uint8_t *codes, size_t n) {
     unsigned odd = 0;
@@ -184,27 +104,51 @@ static bool has_odd_codes(const PackedMat *m, const uint8_t *codes, size_t n) {
     return odd != 0;
 }
 
+/* A unit of half a tile with h lanes. */
+static void unit_put(const PackedMat *m, uint8_t q[8][CODE_VEC], uint32_t h, uint32_t u,
+                     unsigned char *to) {
+    uint8_t unit[8 * CODE_VEC];
+    bool last = (u + 1) * UNIT_COLS > m->k;
+    if (h == TILE_ROWS && !last) {
+        unit_pack(q, m->bits, to);
+        return;
+    }
+    unit_pack(q, m->bits, unit);
+    if (last) {
+        packed_edge_put(m, unit, h, to);
+        return;
+    }
+    for (uint32_t v = 0; v < m->bits; v++)
+        memcpy(to + 4 * (size_t)h * v, unit + v * CODE_VEC, 4 * (size_t)h);
+}
+
+/* Codes of 16 rows at most, the half of a tile that begins at lane `lane`. */
+static void half_put(const PackedMat *m, const uint8_t *codes, uint32_t lanes, uint32_t lane,
+                     uint32_t h, unsigned char *tile) {
+    uint8_t q[16][CODE_VEC];
+    for (uint32_t u = 0; u < m->n_units; u++) {
+        if (u % 2 == 0) unit_gather(codes, m->k, h, u * UNIT_COLS, q);
+        bool last = (u + 1) * UNIT_COLS > m->k;
+        size_t half = lane == 0 ? 0
+                      : last    ? packed_edge_bytes(m, TILE_ROWS)
+                                : packed_half_bytes(m, TILE_ROWS);
+        unit_put(m, q + u % 2 * 8, h, u, tile + packed_unit_at(m, lanes, u) + half);
+    }
+}
+
 static bool pack_codes(PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
     const PackedMat *m = job->m;
     if (!wsource_rows(job->source, n0, n1, &c->rows, &c->scratch, err)) return false;
     if (has_odd_codes(m, c->rows.codes, (size_t)(n1 - n0) * m->k))
         atomic_store(&job->odd_codes, true);
-    uint8_t q[16][CODE_VEC];
     for (uint32_t n = n0; n < n1; n += TILE_ROWS) {
-        unsigned char *tile = m->data + m->tile_bytes * (n / m->tile_rows);
-        size_t half = (size_t)(n % m->tile_rows / TILE_ROWS) * m->bits * CODE_VEC;
-        uint32_t n_rows = n1 - n < TILE_ROWS ? n1 - n : TILE_ROWS;
-        for (uint32_t u = 0; u < m->n_units; u += 2) {
-            unit_gather(c->rows.codes + (size_t)(n - n0) * m->k, m->k, n_rows, u * UNIT_COLS, q);
-            unit_pack(q, m->bits, tile + packed_unit_at(m, u) + half);
-            if (u + 1 < m->n_units)
-                unit_pack(q + 8, m->bits, tile + packed_unit_at(m, u + 1) + half);
-        }
-        for (uint32_t row = n; row < n + n_rows; row++)
-            if (!lane_scales(m, &c->rows, row - n0, row % m->tile_rows, tile))
-                return err_set(err, ERR_UNSUPPORTED,
-                               "%s: a zero point of row %u is outside the range of %u-bit codes",
-                               job->source->name, row, m->bits);
+        uint32_t n_rows = n1 - n < TILE_ROWS ? n1 - n : TILE_ROWS, at = n / m->tile_rows,
+                 lanes = packed_lanes(m, at), lane = n % m->tile_rows;
+        unsigned char *tile = m->data + m->tile_bytes * at;
+        half_put(m, c->rows.codes + (size_t)(n - n0) * m->k, lanes, lane, n_rows, tile);
+        for (uint32_t i = 0; !m->is_shared && i < n_rows; i++)
+            if (!pack_lane_scales(m, &c->rows, n - n0 + i, tile, lanes, lane + i))
+                return pack_zero_refused(m, job->source->name, n + i, err);
     }
     return true;
 }
@@ -215,9 +159,13 @@ static bool pack_book(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Er
     if (!wsource_plain(job->source, n0, n1, c->plain, &c->scratch, err)) return false;
     const unsigned char *from = c->plain;
     for (uint32_t n = n0; n < n1; n++) {
+        const uint32_t lanes = packed_lanes(m, n / TILE_ROWS);
         unsigned char *to = m->data + m->tile_bytes * (n / TILE_ROWS);
-        for (uint32_t k = 0; k < m->k; k += BOOK_COLS, from += block, to += TILE_ROWS * block)
-            book_put(m->book, from, n % TILE_ROWS, to);
+        for (uint32_t k = 0; k < m->k; k += BOOK_COLS, from += block, to += lanes * block)
+            if (lanes < TILE_ROWS)
+                memcpy(to + n % TILE_ROWS * block, from, block);
+            else
+                book_put(m->book, from, n % TILE_ROWS, to);
     }
     return true;
 }
@@ -232,13 +180,14 @@ static bool pack_floats(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, 
                  : wsource_f32(s, n0, n1, (float *)(void *)c->plain, &c->scratch, err)))
         return false;
     for (uint32_t n = n0; n < n1; n++) {
+        const size_t lanes = packed_lanes(m, n / FLOAT_TILE_ROWS);
         const unsigned char *from = c->plain + (size_t)(n - n0) * m->k * size;
         unsigned char *to =
             m->data + m->tile_bytes * (n / FLOAT_TILE_ROWS) + n % FLOAT_TILE_ROWS * size;
         for (uint32_t k = 0; size == 4 && k < m->k; k++)
-            memcpy(to + k * FLOAT_TILE_ROWS * 4UL, from + k * 4UL, 4);
+            memcpy(to + k * lanes * 4, from + k * 4UL, 4);
         for (uint32_t k = 0; size == 2 && k < m->k; k++)
-            memcpy(to + k * FLOAT_TILE_ROWS * 2UL, from + k * 2UL, 2);
+            memcpy(to + k * lanes * 2, from + k * 2UL, 2);
     }
     return true;
 }
@@ -267,18 +216,7 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
 enum { CHUNK_ELEMENTS = 1 << 18, CHUNK_MAX_ROWS = 4096 };
 
 static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
-    packed_shape(s, m);
-    const uint32_t *perm = m->kind == PACKED_FLOATS ? NULL : s->form->perm;
-    if (perm) {
-        if (!(m->perm = mem_alloc((size_t)m->k * sizeof *perm))) return err_nomem(err, s->name);
-        memcpy(m->perm, perm, (size_t)m->k * sizeof *perm);
-    }
-    if (m->sub == WSUB_NESTED) {
-        if (!(m->nested = mem_alloc(PACKED_NESTED * sizeof *m->nested)))
-            return err_nomem(err, s->name);
-        memcpy(m->nested, s->form->nested, PACKED_NESTED * sizeof *m->nested);
-    }
-    if (!(m->data = mem_alloc_pages(m->n_bytes))) return err_nomem(err, s->name);
+    if (!pack_sides(s, m, err)) return false;
     uint32_t share = m->n / (uint32_t)pool_n_threads(pool) / 2,
              rows = m->k ? CHUNK_ELEMENTS / m->k : 0;
     if (rows > share) rows = share;
@@ -311,6 +249,23 @@ static bool vector_load(const WeightSource *parts, int n_parts, BackWeight *w, E
     return ok;
 }
 
+/* One piece of memory for all parts. */
+static bool data_alloc(BackWeight *w, const WeightSource *parts, int n_parts) {
+    size_t at = 0;
+    for (w->n_parts = 0; w->n_parts < n_parts; w->n_parts++) {
+        packed_shape(&parts[w->n_parts], &w->parts[w->n_parts]);
+        at = packed_data_bytes(at, &w->parts[w->n_parts]);
+    }
+    w->n_bytes = at + PACKED_SPARE;
+    if (!(w->data = mem_alloc_pages(w->n_bytes))) return false;
+    at = 0;
+    for (PackedMat *m = w->parts; m < w->parts + n_parts; m++) {
+        at = packed_data_bytes(at, m);
+        m->data = w->data + (at - m->n_bytes);
+    }
+    return true;
+}
+
 bool packed_weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, int n_parts,
                         BackWeight **out, Err *err) {
     BackWeight *w = mem_calloc(1, sizeof *w);
@@ -321,10 +276,10 @@ bool packed_weight_load(Pool *pool, WeightKind kind, const WeightSource *parts, 
     } else {
         w->k = parts[0].k;
         w->parts = mem_calloc((size_t)n_parts, sizeof *w->parts);
-        ok = w->parts != NULL || err_nomem(err, parts[0].name);
-        for (; ok && w->n_parts < n_parts; w->n += w->parts[w->n_parts - 1].n) {
-            const WeightSource *s = &parts[w->n_parts];
-            ok = mat_load(pool, s, &w->parts[w->n_parts++], err);
+        ok = (w->parts && data_alloc(w, parts, n_parts)) || err_nomem(err, parts[0].name);
+        for (int i = 0; ok && i < n_parts; i++) {
+            ok = mat_load(pool, &parts[i], &w->parts[i], err);
+            w->n += w->parts[i].n;
         }
     }
     if (!ok) {

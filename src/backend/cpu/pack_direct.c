@@ -41,7 +41,7 @@ bool pack_direct_form(const PackedMat *m, const WeightSource *s, DirectForm *d) 
 }
 
 /* Four codes a word, as the packed form has them: for 4 bits the low nibbles first. */
-static void nibbles_split(const uint8_t *from, uint8_t *to) {
+static void nibbles_split(const uint8_t *from, uint8_t *to, size_t vec) {
     const uint64_t low = 0x0f0f0f0f0f0f0f0f;
     uint64_t a, b;
     memcpy(&a, from, 8); /* columns 0..7 low, 16..23 high */
@@ -49,11 +49,11 @@ static void nibbles_split(const uint8_t *from, uint8_t *to) {
     uint64_t part[4] = {a & low, b & low, a >> 4 & low, b >> 4 & low};
     for (int v = 0; v < 4; v++) {
         uint32_t word = (uint32_t)(part[v] | part[v] >> 28);
-        memcpy(to + v * CODE_VEC, &word, 4);
+        memcpy(to + (size_t)v * vec, &word, 4);
     }
 }
 
-static void nibbles_run(const uint8_t *from, uint8_t *to) {
+static void nibbles_run(const uint8_t *from, uint8_t *to, size_t vec) {
     for (int v = 0; v < 4; v++) {
         uint32_t word;
         memcpy(&word, from + 4 * v, 4);
@@ -61,55 +61,62 @@ static void nibbles_run(const uint8_t *from, uint8_t *to) {
         x = (x | x << 8) & 0x00ff00ff00ff00ff;
         x = (x | x << 4) & 0x0f0f0f0f0f0f0f0f;
         word = (uint32_t)(x | x >> 28);
-        memcpy(to + v * CODE_VEC, &word, 4);
+        memcpy(to + (size_t)v * vec, &word, 4);
     }
 }
 
-static void bytes_put(const uint8_t *from, uint32_t flip, uint8_t *to) {
+static void bytes_put(const uint8_t *from, uint32_t flip, uint8_t *to, size_t vec) {
     for (int q = 0; q < 8; q++) {
         uint32_t word;
         memcpy(&word, from + 4 * q, 4);
         word ^= flip;
-        memcpy(to + q * CODE_VEC, &word, 4);
+        memcpy(to + (size_t)q * vec, &word, 4);
     }
 }
 
-static void unit_put(DirectCodes codes, const uint8_t *const *rows, uint32_t n, size_t at,
-                     uint8_t *unit) {
+/* vec: bytes of a vector, 4 for each lane of the tile. */
+static inline void unit_put(DirectCodes codes, const uint8_t *const *rows, uint32_t n, size_t at,
+                            uint8_t *unit, size_t vec) {
     switch (codes) {
     case DIRECT_NIBBLES_SPLIT:
-        for (uint32_t i = 0; i < n; i++) nibbles_split(rows[i] + at, unit + 4 * i);
+        for (uint32_t i = 0; i < n; i++) nibbles_split(rows[i] + at, unit + 4 * i, vec);
         break;
     case DIRECT_NIBBLES_RUN:
-        for (uint32_t i = 0; i < n; i++) nibbles_run(rows[i] + at, unit + 4 * i);
+        for (uint32_t i = 0; i < n; i++) nibbles_run(rows[i] + at, unit + 4 * i, vec);
         break;
     case DIRECT_BYTES:
-        for (uint32_t i = 0; i < n; i++) bytes_put(rows[i] + at, 0, unit + 4 * i);
+        for (uint32_t i = 0; i < n; i++) bytes_put(rows[i] + at, 0, unit + 4 * i, vec);
         break;
     case DIRECT_BYTES_SIGNED:
-        for (uint32_t i = 0; i < n; i++) bytes_put(rows[i] + at, 0x80808080, unit + 4 * i);
+        for (uint32_t i = 0; i < n; i++) bytes_put(rows[i] + at, 0x80808080, unit + 4 * i, vec);
         break;
     }
 }
 
-/* Of up to 16 rows. */
+/* Of the n rows of a tile. */
 static void tile_codes(const DirectForm *d, const PackedMat *m, const uint8_t *const *codes,
                        const uint8_t *const *scales, const uint8_t *const *biases, uint32_t n,
                        uint8_t *tile) {
-    bool biased = m->offset == WOFFSET_BIAS;
+    const bool biased = m->offset == WOFFSET_BIAS;
     for (uint32_t g = 0; g < m->n_groups; g++) {
-        uint8_t *to = tile + stream_scale_at(m, g);
+        uint8_t *to = tile + stream_scale_at(m, n, g);
         size_t at = g * d->scale_step;
         for (uint32_t i = 0; i < n; i++) memcpy(to + 2 * i, scales[i] + d->scale_at + at, 2);
         for (uint32_t i = 0; biased && i < n; i++)
-            memcpy(to + 32 + 2 * i, biases[i] + d->bias_at + at, 2);
+            memcpy(to + 2 * (n + i), biases[i] + d->bias_at + at, 2);
     }
-    for (uint32_t u = 0; u < m->n_units; u++)
-        unit_put(d->codes, codes, n, d->code_at + u * d->code_step, tile + packed_unit_at(m, u));
+    for (uint32_t u = 0; u < m->n_units; u++) {
+        const size_t at = d->code_at + u * d->code_step;
+        uint8_t *to = tile + packed_unit_at(m, n, u);
+        if (n == TILE_ROWS)
+            unit_put(d->codes, codes, TILE_ROWS, at, to, CODE_VEC);
+        else
+            unit_put(d->codes, codes, n, at, to, 4 * (size_t)n);
+    }
 }
 
 /* 8 rows x 8 columns turned: three rounds of a perfect shuffle of the rows. */
-static void turn_halves(const uint8_t *const *rows, size_t at, uint8_t *to) {
+static void turn_halves(const uint8_t *const *rows, size_t at, uint8_t *to, size_t line) {
     Half8 r[8], t[8];
     for (int i = 0; i < 8; i++) memcpy(&r[i], rows[i] + at, sizeof r[i]);
     for (int round = 0; round < 3; round++) {
@@ -119,10 +126,10 @@ static void turn_halves(const uint8_t *const *rows, size_t at, uint8_t *to) {
         }
         memcpy(r, t, sizeof r);
     }
-    for (int i = 0; i < 8; i++) memcpy(to + (size_t)i * FLOAT_TILE_ROWS * 2, &r[i], sizeof r[i]);
+    for (int i = 0; i < 8; i++) memcpy(to + (size_t)i * line, &r[i], sizeof r[i]);
 }
 
-static void turn_words(const uint8_t *const *rows, size_t at, uint8_t *to) {
+static void turn_words(const uint8_t *const *rows, size_t at, uint8_t *to, size_t line) {
     Word4 r[4], t[4];
     for (int i = 0; i < 4; i++) memcpy(&r[i], rows[i] + at, sizeof r[i]);
     for (int round = 0; round < 2; round++) {
@@ -132,25 +139,25 @@ static void turn_words(const uint8_t *const *rows, size_t at, uint8_t *to) {
         }
         memcpy(r, t, sizeof r);
     }
-    for (int i = 0; i < 4; i++) memcpy(to + (size_t)i * FLOAT_TILE_ROWS * 4, &r[i], sizeof r[i]);
+    for (int i = 0; i < 4; i++) memcpy(to + (size_t)i * line, &r[i], sizeof r[i]);
 }
 
-/* Of up to 32 rows; squares first, then what is left of rows and columns. */
+/* Of the n rows of a tile; squares first, then what is left of rows and columns. */
 static void tile_floats(const PackedMat *m, const uint8_t *const *rows, uint32_t n, uint8_t *tile) {
-    const size_t size = dtype_size16(m->plain);
+    const size_t size = dtype_size16(m->plain), line = n * size;
     const uint32_t side = size == 2 ? 8 : 4, n_square = n / side * side,
                    k_square = m->k / side * side;
     for (uint32_t k = 0; k < k_square; k += side)
         for (uint32_t i = 0; i < n_square; i += side) {
-            uint8_t *to = tile + ((size_t)k * FLOAT_TILE_ROWS + i) * size;
+            uint8_t *to = tile + k * line + i * size;
             if (size == 2)
-                turn_halves(rows + i, k * size, to);
+                turn_halves(rows + i, k * size, to, line);
             else
-                turn_words(rows + i, k * size, to);
+                turn_words(rows + i, k * size, to, line);
         }
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = i < n_square ? k_square : 0; k < m->k; k++)
-            memcpy(tile + ((size_t)k * FLOAT_TILE_ROWS + i) * size, rows[i] + k * size, size);
+            memcpy(tile + k * line + i * size, rows[i] + k * size, size);
 }
 
 bool pack_direct(const DirectForm *d, const PackedMat *m, const WeightSource *s, uint32_t n0,

@@ -32,13 +32,8 @@ static uint64_t file_bytes(const RigWeight *w) {
 }
 
 static uint64_t allocated(const BackWeight *w) {
-    uint64_t sum = sizeof *w;
-    for (int i = 0; i < w->n_parts; i++) {
-        const PackedMat *m = &w->parts[i];
-        sum += sizeof *m + mem_pages_bytes(m->n_bytes);
-        if (m->perm) sum += m->k * sizeof *m->perm;
-        if (m->nested) sum += PACKED_NESTED * sizeof *m->nested;
-    }
+    uint64_t sum = sizeof *w + mem_pages_bytes(w->n_bytes);
+    for (int i = 0; i < w->n_parts; i++) sum += sizeof w->parts[i] + w->parts[i].side_bytes;
     return sum;
 }
 

@@ -75,14 +75,14 @@ INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int
     const PackedMat *m = a->m;
     const bool table = values_are == Q_TABLE;
     const int dot_bits = table ? 8 : values_are == Q_SEVEN ? 7 : bits;
-    /* An expanded code book has its scales elsewhere. */
-    const uint8_t *p = a->tile + (head ? m->head_bytes : 0) + lane0 * 4, *meta = a->tile;
+    const uint8_t *p = a->tile + lane0 * 4, *meta = a->tile;
     const float *head_scale = a->scale + lane0, *head_bias = a->bias + lane0, *xs = a->x_scale;
     const int8_t *x = a->x;
     const void *corr = a->corr;
     const size_t x_step = 4 * (size_t)a->x_rows;
     const bool bf16 = m->scale_dtype == DTYPE_BF16, halves = head && m->units_per_group == 0;
-    const uint32_t upg = m->units_per_group, n_units = m->n_units;
+    const uint32_t upg = m->units_per_group, n_units = m->n_units,
+                   last = a->last ? n_units - 1 : UINT32_MAX;
     const qb values = table ? qb_table(m->table) : qb_set1(0);
     uint32_t left = 0;
     bool second = false;
@@ -110,6 +110,7 @@ INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int
             left = upg;
         }
         left--;
+        if (u == last) p = a->last + lane0 * 4;
         /* With more rows than memory waits for, the hardware no longer runs far enough ahead by
          * itself (measured: 123 instead of 163 GMAC/s at 8 rows from memory); with fewer, asking
          * makes it worse. */

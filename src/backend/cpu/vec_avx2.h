@@ -165,7 +165,7 @@ enum { Q_LANES = 8, Q_MAX_ROWS = 4 };
 typedef __m256i qb;
 typedef __m256i qi;
 typedef __m256 qf;
-INLINE qb qb_load(const uint8_t *p) { return _mm256_load_si256((const __m256i *)p); }
+INLINE qb qb_load(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 INLINE qb qb_set1(uint8_t x) { return _mm256_set1_epi8((char)x); }
 INLINE qb qb_and(qb a, qb b) { return _mm256_and_si256(a, b); }
 INLINE qb qb_or(qb a, qb b) { return _mm256_or_si256(a, b); }
@@ -203,7 +203,6 @@ INLINE qb qb_mirror(qb a, qb sign, int half) {
     __m256i on = _mm256_cmpeq_epi8(_mm256_and_si256(sign, bit), bit);
     return _mm256_blendv_epi8(a, _mm256_sub_epi8(_mm256_set1_epi8(-128), a), on);
 }
-INLINE qb qb_loadu(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 INLINE void qb_store(uint8_t *p, qb a) { _mm256_store_si256((__m256i *)p, a); }
 INLINE qb qb_add(qb a, qb b) { return _mm256_add_epi8(a, b); }
 INLINE qb qb_subs(qb a, qb b) { return _mm256_subs_epu8(a, b); }

@@ -99,7 +99,7 @@ enum { Q_LANES = 16, Q_MAX_ROWS = 12 };
 typedef __m512i qb;
 typedef __m512i qi;
 typedef __m512 qf;
-INLINE qb qb_load(const uint8_t *p) { return _mm512_load_si512((const void *)p); }
+INLINE qb qb_load(const uint8_t *p) { return _mm512_loadu_si512((const void *)p); }
 INLINE qb qb_set1(uint8_t x) { return _mm512_set1_epi8((char)x); }
 INLINE qb qb_and(qb a, qb b) { return _mm512_and_si512(a, b); }
 INLINE qb qb_or(qb a, qb b) { return _mm512_or_si512(a, b); }
@@ -132,7 +132,6 @@ INLINE qb qb_mirror(qb a, qb sign, int half) {
     const __m512i bit = _mm512_set1_epi32(half ? (int32_t)0x80402010 : 0x08040201);
     return _mm512_mask_sub_epi8(a, _mm512_test_epi8_mask(sign, bit), _mm512_set1_epi8(-128), a);
 }
-INLINE qb qb_loadu(const uint8_t *p) { return _mm512_loadu_si512((const void *)p); }
 INLINE void qb_store(uint8_t *p, qb a) { _mm512_store_si512((void *)p, a); }
 INLINE qb qb_add(qb a, qb b) { return _mm512_add_epi8(a, b); }
 INLINE qb qb_subs(qb a, qb b) { return _mm512_subs_epu8(a, b); } /* 0 at least */

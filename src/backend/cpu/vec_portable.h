@@ -168,7 +168,6 @@ INLINE qb qb_dup(qi a) {
 }
 QB_OP(qb_mirror, (qb a, qb sign, int half),
       sign.v[i] >> (4 * half + i % 4) & 1 ? (uint8_t)(128 - a.v[i]) : a.v[i])
-INLINE qb qb_loadu(const uint8_t *p) { return qb_load(p); }
 INLINE void qb_store(uint8_t *p, qb a) { memcpy(p, a.v, 64); }
 QB_OP(qb_add, (qb a, qb b), (uint8_t)(a.v[i] + b.v[i]))
 QB_OP(qb_subs, (qb a, qb b), a.v[i] > b.v[i] ? (uint8_t)(a.v[i] - b.v[i]) : 0)

@@ -76,7 +76,7 @@ INLINE void widen_tile_rows(const FArgs *args, const int R, const int type) {
     size_t s = args->x_stride;
     const float *x = args->x, *scale = args->scale;
     const size_t half = (size_t)(type == W_FOUR ? 4 : 8) * CODE_VEC;
-    const unsigned char *w = args->tile + m->head_bytes;
+    const unsigned char *w = args->tile;
     const VfTable values = vf_table(m->values);
     const uint32_t upg = m->units_per_group, n_units = m->n_units;
     uint32_t left = 0;
@@ -89,6 +89,7 @@ INLINE void widen_tile_rows(const FArgs *args, const int R, const int type) {
             widen_tail(args, R, tail);
             x = tail;
             s = UNIT_COLS;
+            w = args->last;
         }
         const float *p0 = x, *p1 = R > 3 ? p0 + 3 * s : p0, *p2 = R > 6 ? p0 + 6 * s : p0,
                     *p3 = R > 9 ? p0 + 9 * s : p0;
@@ -105,10 +106,8 @@ INLINE void widen_tile_rows(const FArgs *args, const int R, const int type) {
     F_ROWS(F_OUT)
 }
 
-bool ISA(widen_scales)(const PackedMat *m, float *scale) {
-    const size_t n =
-        ((size_t)m->n_groups + (m->units_per_group == 0 && m->n_groups % 2)) * FLOAT_TILE_ROWS;
-    if (m->bits == 4) return true;
+bool ISA(widen_scales)(const PackedMat *m, size_t n, float *scale) {
+    if (m->plain != DTYPE_F8_E4M3 && m->plain != DTYPE_F8_E5M2) return true;
     const float up = m->plain == DTYPE_F8_E5M2 ? WIDEN_E5M2 : WIDEN_E4M3;
     vf most = vf_zero();
     for (size_t i = 0; i < n; i += 16) {
