@@ -150,6 +150,8 @@ struct Arch {
     const char *name;               /* file name of the family */
     const char *const *model_types; /* config.json's, NULL-terminated */
     const char *hf_class;           /* config.json's "architectures" of the first; NULL: none */
+    const char *hf_labels;          /* the same with a head that scores sequences, and */
+    const char *hf_labels_prefix;   /* where its other tensors hang then ("bert.") */
     const char *const *gguf;        /* general.architecture values, NULL-terminated; NULL: none */
     /* what GGUF files of this family are written as; NULL: the first of gguf, if there is one */
     const char *gguf_as;

@@ -301,8 +301,10 @@ bool weights_finish(WeightTable *t, Err *err) MUST_CHECK;
 enum { WEIGHTS_MAX_NAME = 256 };
 bool weights_name(const WeightTable *t, CkptKind kind, const WeightOrigin *o,
                   char out[WEIGHTS_MAX_NAME]);
-/* The same in an MLX checkpoint of a family with these names, whatever the tensors come from. */
-bool weights_name_mlx(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]);
+/* The same in an MLX checkpoint of a family with these names, which hang at prefix ("model."), whatever
+ * the tensors come from. */
+bool weights_name_mlx(const RoleDelta *names, const char *prefix, const WeightOrigin *o,
+                      char out[WEIGHTS_MAX_NAME]);
 /* The same in a GGUF. */
 bool weights_name_gguf(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]);
 /* What the text model's names begin with ("model.layers" and so on), and those with a leading '/'. */

@@ -271,8 +271,9 @@ static void names_fill(WeightTable *t, const RoleDelta *deltas) {
         if (t->n.names[d->role] == &ROLE_NAMES[d->role]) t->n.names[d->role] = &d->name;
 }
 
-bool weights_name_mlx(const RoleDelta *names, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]) {
-    WeightTable t = {.n = {.prefix = STR("model.")}};
+bool weights_name_mlx(const RoleDelta *names, const char *prefix, const WeightOrigin *o,
+                      char out[WEIGHTS_MAX_NAME]) {
+    WeightTable t = {.n = {.prefix = str_c(prefix)}};
     names_fill(&t, names);
     return weights_name(&t, CKPT_SAFETENSORS, o, out);
 }

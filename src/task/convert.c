@@ -154,7 +154,7 @@ bool convertplan_open(ConvertPlan *p, const char *in, const ConvertOptions *o, C
         return (ok && (o->kind == CONVERT_MLX ? convert_list_stored : convert_list_gguf)(p, err)) ||
                err_wrap(err, "%s", in);
     /* What a family's own code took is not all named so that it could be written back. */
-    if (ok && !p->arch.layers)
+    if (ok && !p->arch.layers && !p->arch.both_ways)
         ok = err_set(err, ERR_UNSUPPORTED, "family %s cannot be converted", p->arch.arch->name);
     return (ok && list_items(p, err)) || err_wrap(err, "%s", in);
 }

@@ -1,8 +1,10 @@
 /* config.json for a model that came without one: what the keys of a GGUF came to, in Hugging Face's
  * spelling. Whether a reader makes the same program of it is for convert_check() to say. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "ckpt/gguf.h"
 #include "task/convert_plan.h"
 #include "text/tokenizer.h"
 
@@ -272,23 +274,69 @@ void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w) 
     json_w_end(w);
 }
 
+static const GgufValue *labels_of(const Out *o) {
+    const Config *c = &o->p->ck->config;
+    Buf name = {0};
+    buf_put(&name, c->model_type);
+    buf_put(&name, STR(".classifier.output_labels"));
+    const GgufValue *v = name.failed ? NULL : gguf_find(c->gguf, buf_str(&name));
+    buf_deinit(&name);
+    return v;
+}
+
+static void put_encoder(const Out *o) {
+    const LayerSpec *l = &o->d->layer;
+    put_int(o, "vocab_size", o->d->vocab);
+    put_int(o, "hidden_size", o->d->hidden);
+    put_int(o, "num_hidden_layers", o->n);
+    put_int(o, "num_attention_heads", l->n_heads);
+    put_int(o, "intermediate_size", l->ffn_width);
+    put_int(o, "max_position_embeddings", o->d->max_positions);
+    put_int(o, "type_vocab_size", o->p->arch.n_types);
+    put_float(o, "layer_norm_eps", o->d->eps);
+    put_str(o, "hidden_act", config_act(l->act));
+    const uint32_t n = o->p->arch.n_labels;
+    const GgufValue *names = n ? labels_of(o) : NULL;
+    const Str *labels = NULL;
+    size_t n_named = 0;
+    Err ignored = {0};
+    if (names && !gguf_strs(names, o->p->a, &labels, &n_named, &ignored)) n_named = 0;
+    if (n) {
+        json_w_key(o->w, STR("id2label"));
+        json_w_object(o->w);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "LABEL_%u", i);
+        json_w_key(o->w, str_c(id + strlen("LABEL_")));
+        json_w_str(o->w, i < n_named ? labels[i] : str_c(id));
+    }
+    if (n) json_w_end(o->w);
+}
+
 bool convert_config(const ConvertPlan *p, const Tokenizer *t, const Arch *family, JsonWriter *w,
                     Err *err) {
     const Out o = {p, p->arch.resolved, p->arch.layers, p->arch.n_layers, w};
-    if (family->hf_class) {
+    if (p->arch.n_labels ? family->hf_labels : family->hf_class) {
         json_w_key(w, STR("architectures"));
         json_w_array(w);
-        json_w_str(w, str_c(family->hf_class));
+        json_w_str(w, str_c(p->arch.n_labels ? family->hf_labels : family->hf_class));
         json_w_end(w);
     }
     put_str(&o, "model_type", family->model_types[0]);
+    DType dtype = p->o->dtype != DTYPE_NONE ? p->o->dtype : p->decoded;
+    if (!o.layers) {
+        put_encoder(&o);
+        convert_token_ids(p, t, w);
+        put_str(&o, "torch_dtype", convert_dtype_name(dtype));
+        return true;
+    }
     put_shape(&o);
     put_experts(&o);
     if (!put_windows(&o, err)) return false;
     put_rope(&o);
     put_scales(&o);
     convert_token_ids(p, t, w);
-    DType dtype = p->o->dtype != DTYPE_NONE ? p->o->dtype : p->decoded;
     put_str(&o, "torch_dtype", convert_dtype_name(dtype));
     return true;
 }

@@ -64,7 +64,9 @@ static bool is_quantized(const Mlx *m, const ConvertItem *it, const WeightOrigin
     unsigned group = m->base.group ? m->base.group : m->base.format == QFORMAT_MLX_NVFP4 ? 16 : 32;
     if (m->p->o->plain || it->is_vector) return false;
     if (it->is_named && !it->may_quantize) return false;
-    if (o->role == ROLE_ROUTER || o->role == ROLE_SHARED_SWITCH) return false;
+    if (o->role == ROLE_ROUTER || o->role == ROLE_SHARED_SWITCH || o->role == ROLE_POS_EMBED ||
+        o->role == ROLE_TYPE_EMBED || o->role == ROLE_CLASS_DENSE || o->role == ROLE_CLASS_OUT)
+        return false;
     if (it->k % group == 0) return true;
     m->p->report->n_odd++;
     return false;
@@ -85,12 +87,23 @@ static bool add_tensor(Mlx *m, const ConvertItem *it, Str module, const char *su
     return ok || err_nomem(err, "a tensor's name");
 }
 
+/* In a family's own names; an encoder's hang at the root, or beside a head of classes. */
+static bool family_name(const Mlx *m, const WeightOrigin *o, char out[WEIGHTS_MAX_NAME]) {
+    const ArchModel *a = &m->p->arch;
+    WeightOrigin w = *o;
+    if (!a->both_ways) return weights_name_mlx(m->family->names, "model.", &w, out);
+    if (w.role == ROLE_CLASS_DENSE) w.role = ROLE_POOLER;
+    if (w.role == ROLE_CLASS_OUT) w.role = ROLE_CLASS;
+    const char *prefix = a->n_labels ? m->family->hf_labels_prefix : NULL;
+    return weights_name_mlx(m->family->names, prefix ? prefix : "", &w, out);
+}
+
 static bool name_item(Mlx *m, size_t i, Err *err) {
     ConvertPlan *p = m->p;
     ConvertItem *it = &p->items[i];
     const WeightOrigin *o = p->origins[i];
     char module[WEIGHTS_MAX_NAME];
-    if (!it->is_named && !weights_name_mlx(m->family->names, o, module))
+    if (!it->is_named && !family_name(m, o, module))
         return err_set(err, ERR_UNSUPPORTED, "%s has no name in an MLX checkpoint",
                        it->parts[0].name);
     Str path = it->is_named ? it->module : arena_dup(p->a, str_c(module));
@@ -231,7 +244,7 @@ static bool name_items(Mlx *m, Err *err) {
 
 /* Some layers keep other numbers there than elsewhere. */
 static bool may_come_from_gguf(const ConvertPlan *p, Err *err) {
-    for (uint32_t i = 0; i < p->arch.n_layers; i++)
+    for (uint32_t i = 0; i < p->arch.n_layers && p->arch.layers; i++)
         if (p->arch.layers[i].mixer != MIXER_ATTN)
             return err_set(
                 err, ERR_UNSUPPORTED,

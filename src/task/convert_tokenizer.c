@@ -104,9 +104,45 @@ static bool write_generation(const ConvertPlan *p, const Tokenizer *t, const Out
     return ok;
 }
 
+/* How an encoder's rows become one, in the files that sentence-transformers reads. */
+static bool write_pooling(const ConvertPlan *p, const OutDir *d, Err *err) {
+    static const char *const MODES[] = {NULL, "pooling_mode_mean_tokens", "pooling_mode_cls_token",
+                                        "pooling_mode_lasttoken"};
+    static const char MODULES[] = "[{\"idx\": 0, \"name\": \"0\", \"path\": \"\", "
+                                  "\"type\": \"sentence_transformers.models.Transformer\"},\n"
+                                  " {\"idx\": 1, \"name\": \"1\", \"path\": \"1_Pooling\", "
+                                  "\"type\": \"sentence_transformers.models.Pooling\"},\n"
+                                  " {\"idx\": 2, \"name\": \"2\", \"path\": \"2_Normalize\", "
+                                  "\"type\": \"sentence_transformers.models.Normalize\"}]\n";
+    int64_t type;
+    if (!config_int(&p->ck->config, "pooling_type", 0, 0, 4, &type, err)) return false;
+    if (type < 1 || type > 3) return true;
+    Buf text = {0}, modules = {0}, path = {0};
+    JsonWriter w = {.out = &text, .indent = 2};
+    json_w_object(&w);
+    json_w_key(&w, STR("word_embedding_dimension"));
+    json_w_u64(&w, p->arch.hidden);
+    for (int i = 1; i < 4; i++) {
+        json_w_key(&w, str_c(MODES[i]));
+        json_w_bool(&w, i == type);
+    }
+    json_w_end(&w);
+    buf_putc(&text, '\n');
+    buf_put(&modules, str_c(MODULES));
+    buf_putf(&path, "%s/1_Pooling", d->temporary);
+    bool ok = buf_check(&path, "a path", err) && os_make_dirs(buf_cstr(&path), err) &&
+              write_file(d, "1_Pooling/config.json", &text, err) &&
+              write_file(d, "modules.json", &modules, err);
+    buf_deinit(&text);
+    buf_deinit(&modules);
+    buf_deinit(&path);
+    return ok;
+}
+
 bool convert_tokenizer(const ConvertPlan *p, const Tokenizer *t, const OutDir *d, Err *err) {
     Buf text = {0};
-    if (!write_generation(p, t, d, err)) return false;
+    if (!(p->arch.both_ways ? write_pooling(p, d, err) : write_generation(p, t, d, err)))
+        return false;
     if (!t) return true; /* a file without a tokenizer gives a checkpoint without one */
     bool ok = vocab_to_json(p->ck->config.gguf, t, &text, err) &&
               write_file(d, "tokenizer.json", &text, err) && write_tokenizer_config(p, t, d, err);
