@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "backend/cpu/turn.h"
+
 /* Element i of a field lies at from + i / run * jump + i % run * width in the file's block. */
 typedef struct BookField {
     uint8_t from, to, width, count, run, jump;
@@ -50,6 +52,17 @@ void book_put(DType t, const uint8_t *block, uint32_t lane, unsigned char *tile_
     for (const BookField *f = fields_of(t), *end = f + MAX_FIELDS; f < end && f->count; f++)
         for (unsigned i = 0; i < f->count; i++)
             memcpy(tile_block + in_tile(f, i, lane), block + in_file(f, i), f->width);
+}
+
+void book_put_rows(DType t, const uint8_t *const *rows, size_t at, unsigned char *tile_block) {
+    for (const BookField *f = fields_of(t), *end = f + MAX_FIELDS; f < end && f->count; f++) {
+        unsigned i = 0;
+        for (; f->width == 1 && f->run >= f->count && i + TILE_ROWS <= f->count; i += TILE_ROWS)
+            turn_bytes(rows, at + in_file(f, i), tile_block + in_tile(f, i, 0), TILE_ROWS);
+        for (; i < f->count; i++)
+            for (uint32_t lane = 0; lane < TILE_ROWS; lane++)
+                memcpy(tile_block + in_tile(f, i, lane), rows[lane] + at + in_file(f, i), f->width);
+    }
 }
 
 void book_get(DType t, const unsigned char *tile_block, uint32_t lane, uint8_t *block) {

@@ -9,7 +9,7 @@
 #include "backend/cpu/packed_edge.h"
 #include "base/mem.h"
 
-/* Rows of one chunk in canonical arrays (wform.h), or as stored (floats, books). */
+/* Rows of one chunk in canonical arrays (wform.h), or as stored (floats). */
 typedef struct Chunk {
     WRows rows;
     unsigned char *plain;
@@ -34,14 +34,10 @@ static void chunk_deinit(Chunk *c) {
     wsource_scratch_deinit(&c->scratch);
 }
 
-static size_t book_row_bytes(const PackedMat *m) {
-    return (size_t)(m->k / BOOK_COLS) * dtype_info(m->book)->block_bytes;
-}
-
 static bool chunk_init(Chunk *c, const PackedMat *m, uint32_t n) {
     if (m->kind == PACKED_FLOATS)
         return (c->plain = mem_calloc((size_t)n * m->k, dtype_size16(m->plain))) != NULL;
-    if (m->kind == PACKED_BOOK) return (c->plain = mem_calloc(n, book_row_bytes(m))) != NULL;
+    if (m->kind == PACKED_BOOK) return true;
     return (c->rows.codes = mem_calloc(n, m->k)) != NULL &&
            (m->is_shared || pack_scales_init(&c->rows, m, n));
 }
@@ -155,17 +151,19 @@ static bool pack_codes(PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *er
 
 static bool pack_book(const PackJob *job, Chunk *c, uint32_t n0, uint32_t n1, Err *err) {
     const PackedMat *m = job->m;
-    const size_t block = dtype_info(m->book)->block_bytes;
-    if (!wsource_plain(job->source, n0, n1, c->plain, &c->scratch, err)) return false;
-    const unsigned char *from = c->plain;
-    for (uint32_t n = n0; n < n1; n++) {
+    const size_t block = dtype_info(m->book)->block_bytes, row = m->k / BOOK_COLS * block;
+    const uint8_t *rows[TILE_ROWS];
+    QMatrix held;
+    if (!wsource_hold(job->source, n0, n1, &held, &c->scratch, err)) return false;
+    for (uint32_t n = n0; n < n1; n += TILE_ROWS) {
         const uint32_t lanes = packed_lanes(m, n / TILE_ROWS);
         unsigned char *to = m->data + m->tile_bytes * (n / TILE_ROWS);
-        for (uint32_t k = 0; k < m->k; k += BOOK_COLS, from += block, to += lanes * block)
-            if (lanes < TILE_ROWS)
-                memcpy(to + n % TILE_ROWS * block, from, block);
+        if (!wsource_lines(job->source, &held, QPART_WEIGHT, n, n + lanes, rows, err)) return false;
+        for (size_t at = 0; at < row; at += block, to += lanes * block)
+            if (lanes == TILE_ROWS)
+                book_put_rows(m->book, rows, at, to);
             else
-                book_put(m->book, from, n % TILE_ROWS, to);
+                for (uint32_t i = 0; i < lanes; i++) memcpy(to + i * block, rows[i] + at, block);
     }
     return true;
 }

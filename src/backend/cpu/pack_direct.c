@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-typedef uint16_t Half8 __attribute__((vector_size(16)));
-typedef uint32_t Word4 __attribute__((vector_size(16)));
+#include "backend/cpu/turn.h"
 
 static bool blocks_form(const PackedMat *m, DType t, DirectForm *d) {
     size_t block = dtype_info(t)->block_bytes, floats = t == DTYPE_Q4_1 ? 4 : 2;
@@ -40,57 +39,61 @@ bool pack_direct_form(const PackedMat *m, const WeightSource *s, DirectForm *d) 
     return s->m.format == QFORMAT_MLX_AFFINE && mlx_form(m, s, d);
 }
 
-/* Four codes a word, as the packed form has them: for 4 bits the low nibbles first. */
-static void nibbles_split(const uint8_t *from, uint8_t *to, size_t vec) {
-    const uint64_t low = 0x0f0f0f0f0f0f0f0f;
-    uint64_t a, b;
-    memcpy(&a, from, 8); /* columns 0..7 low, 16..23 high */
-    memcpy(&b, from + 8, 8);
-    uint64_t part[4] = {a & low, b & low, a >> 4 & low, b >> 4 & low};
-    for (int v = 0; v < 4; v++) {
-        uint32_t word = (uint32_t)(part[v] | part[v] >> 28);
-        memcpy(to + (size_t)v * vec, &word, 4);
-    }
+/* 32 columns of up to 16 rows as words: [column / per word][row]; rows that are not there are 0. */
+static void words_load(const uint8_t *const *rows, uint32_t n, size_t at, uint32_t n_words,
+                       uint32_t w[][TILE_ROWS]) {
+    uint32_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (uint32_t v = 0; v < n_words; v += 4)
+            turn_words(rows + i, at + 4 * v, (uint8_t *)&w[v][i], sizeof *w);
+    for (; i < TILE_ROWS; i++)
+        for (uint32_t v = 0; v < n_words; v++) {
+            w[v][i] = 0;
+            if (i < n) memcpy(&w[v][i], rows[i] + at + 4 * v, 4);
+        }
 }
 
-static void nibbles_run(const uint8_t *from, uint8_t *to, size_t vec) {
-    for (int v = 0; v < 4; v++) {
-        uint32_t word;
-        memcpy(&word, from + 4 * v, 4);
-        uint64_t x = (word & 0xffff) | (uint64_t)(word >> 16) << 32; /* columns 0..3, then 4..7 */
-        x = (x | x << 8) & 0x00ff00ff00ff00ff;
-        x = (x | x << 4) & 0x0f0f0f0f0f0f0f0f;
-        word = (uint32_t)(x | x >> 28);
-        memcpy(to + (size_t)v * vec, &word, 4);
-    }
+/* Eight nibbles one after another to bytes of two: columns 0..3 low, 4..7 high. */
+static uint32_t nibbles_apart(uint32_t word) {
+    uint32_t low = word & 0xffff, high = word >> 16;
+    low = (low | low << 8) & 0x00ff00ff;
+    high = (high | high << 8) & 0x00ff00ff;
+    return ((low | low << 4) & 0x0f0f0f0f) | ((high | high << 4) & 0x0f0f0f0f) << 4;
 }
 
-static void bytes_put(const uint8_t *from, uint32_t flip, uint8_t *to, size_t vec) {
-    for (int q = 0; q < 8; q++) {
-        uint32_t word;
-        memcpy(&word, from + 4 * q, 4);
-        word ^= flip;
-        memcpy(to + (size_t)q * vec, &word, 4);
-    }
-}
-
-/* vec: bytes of a vector, 4 for each lane of the tile. */
-static inline void unit_put(DirectCodes codes, const uint8_t *const *rows, uint32_t n, size_t at,
-                            uint8_t *unit, size_t vec) {
+/* Of n lanes. */
+static void unit_put(DirectCodes codes, const uint8_t *const *rows, uint32_t n, size_t at,
+                     uint8_t *unit) {
+    uint32_t w[8][TILE_ROWS], turned[4][TILE_ROWS], (*out)[TILE_ROWS] = turned;
+    const uint32_t low = 0x0f0f0f0f, n_words = codes <= DIRECT_NIBBLES_RUN ? 4 : 8;
+    words_load(rows, n, at, n_words, w);
     switch (codes) {
     case DIRECT_NIBBLES_SPLIT:
-        for (uint32_t i = 0; i < n; i++) nibbles_split(rows[i] + at, unit + 4 * i, vec);
+        for (int i = 0; i < TILE_ROWS; i++) {
+            out[0][i] = (w[0][i] & low) | (w[1][i] & low) << 4;
+            out[1][i] = (w[2][i] & low) | (w[3][i] & low) << 4;
+            out[2][i] = (w[0][i] >> 4 & low) | (w[1][i] & ~low);
+            out[3][i] = (w[2][i] >> 4 & low) | (w[3][i] & ~low);
+        }
         break;
     case DIRECT_NIBBLES_RUN:
-        for (uint32_t i = 0; i < n; i++) nibbles_run(rows[i] + at, unit + 4 * i, vec);
+        for (int v = 0; v < 4; v++)
+            for (int i = 0; i < TILE_ROWS; i++) out[v][i] = nibbles_apart(w[v][i]);
         break;
     case DIRECT_BYTES:
-        for (uint32_t i = 0; i < n; i++) bytes_put(rows[i] + at, 0, unit + 4 * i, vec);
+        out = w;
         break;
     case DIRECT_BYTES_SIGNED:
-        for (uint32_t i = 0; i < n; i++) bytes_put(rows[i] + at, 0x80808080, unit + 4 * i, vec);
+        out = w;
+        for (int v = 0; v < 8; v++)
+            for (int i = 0; i < TILE_ROWS; i++) w[v][i] ^= 0x80808080;
         break;
     }
+    if (n == TILE_ROWS)
+        memcpy(unit, out, (size_t)n_words * CODE_VEC);
+    else
+        for (uint32_t v = 0; v < n_words; v++)
+            memcpy(unit + (size_t)v * 4 * n, out[v], 4 * (size_t)n);
 }
 
 /* Of the n rows of a tile. */
@@ -107,39 +110,8 @@ static void tile_codes(const DirectForm *d, const PackedMat *m, const uint8_t *c
     }
     for (uint32_t u = 0; u < m->n_units; u++) {
         const size_t at = d->code_at + u * d->code_step;
-        uint8_t *to = tile + packed_unit_at(m, n, u);
-        if (n == TILE_ROWS)
-            unit_put(d->codes, codes, TILE_ROWS, at, to, CODE_VEC);
-        else
-            unit_put(d->codes, codes, n, at, to, 4 * (size_t)n);
+        unit_put(d->codes, codes, n, at, tile + packed_unit_at(m, n, u));
     }
-}
-
-/* 8 rows x 8 columns turned: three rounds of a perfect shuffle of the rows. */
-static void turn_halves(const uint8_t *const *rows, size_t at, uint8_t *to, size_t line) {
-    Half8 r[8], t[8];
-    for (int i = 0; i < 8; i++) memcpy(&r[i], rows[i] + at, sizeof r[i]);
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 4; i++) {
-            t[2 * i] = __builtin_shufflevector(r[i], r[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
-        }
-        memcpy(r, t, sizeof r);
-    }
-    for (int i = 0; i < 8; i++) memcpy(to + (size_t)i * line, &r[i], sizeof r[i]);
-}
-
-static void turn_words(const uint8_t *const *rows, size_t at, uint8_t *to, size_t line) {
-    Word4 r[4], t[4];
-    for (int i = 0; i < 4; i++) memcpy(&r[i], rows[i] + at, sizeof r[i]);
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 2; i++) {
-            t[2 * i] = __builtin_shufflevector(r[i], r[i + 2], 0, 4, 1, 5);
-            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 2], 2, 6, 3, 7);
-        }
-        memcpy(r, t, sizeof r);
-    }
-    for (int i = 0; i < 4; i++) memcpy(to + (size_t)i * line, &r[i], sizeof r[i]);
 }
 
 /* Of the n rows of a tile; squares first, then what is left of rows and columns. */
