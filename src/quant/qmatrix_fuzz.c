@@ -55,11 +55,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         wf.n * wf.k <= MAX_CELLS) {
         float *out = mem_alloc(wf.n * wf.k * sizeof *out);
         WRows r = {.codes = mem_alloc(wf.n * wf.k),
-                   .scale = mem_alloc(wf.n * wf.n_groups * 4),
-                   .zero = mem_alloc(wf.n * wf.n_groups * 2),
-                   .bias = mem_alloc(wf.n * wf.n_groups * 4),
-                   .sub = mem_alloc(wf.n * wf.n_groups),
-                   .sub_min = mem_alloc(wf.n * wf.n_groups),
+                   .scale = mem_alloc(wf.n * wf.n_scales * 4),
+                   .zero = mem_alloc(wf.n * wf.n_scales * 2),
+                   .bias = mem_alloc(wf.n * wf.n_scales * 4),
+                   .sub = mem_alloc(wf.n * wf.n_scales),
+                   .sub_min = mem_alloc(wf.n * wf.n_scales),
                    .d = mem_alloc(wf.n * wf.n_super * 4),
                    .dmin = mem_alloc(wf.n * wf.n_super * 4)};
         bool ok = decode_with(&wf, &m, 0, wf.n, out, &err);
