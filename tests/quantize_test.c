@@ -19,60 +19,7 @@
 #include "ckpt/ckpt_fixture.h"
 #include "golden_run.h"
 #include "npy.h"
-#include "task/convert.h"
-
-static char work[64];
-
-static const char *golden_folder(const char *kind) {
-    static char path[2048];
-    snprintf(path, sizeof path, "%s/%s", golden_dir(), kind);
-    return path;
-}
-
-typedef struct Run { /* a model's answer to the golden's tokens */
-    Arena a;
-    float *logits;
-    size_t n;
-} Run;
-
-static bool run_model(const char *path, const uint32_t *ids, size_t n, Run *r, Err *err) {
-    Model *m = NULL;
-    Engine *e = NULL;
-    ModelOptions mo = {.backend = "ref", .be = {.n_threads = 2}};
-    EngineOptions eo = engine_options();
-    eo.k = eo.v = PLANE_F32;
-    bool ok = model_open(path, &mo, &m, err) && engine_open(m, &eo, &e, err);
-    if (ok) {
-        r->n = n * m->arch.vocab;
-        r->logits = arena_array(&r->a, float, r->n);
-        ok = run_logits(e, m, ids, n, r->logits, err);
-    }
-    engine_close(e);
-    model_close(m);
-    return ok;
-}
-
-static double rms_off(const float *got, const float *want, size_t n) {
-    double off = 0, all = 0;
-    for (size_t i = 0; i < n; i++) {
-        off += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
-        all += (double)want[i] * want[i];
-    }
-    return sqrt(off / all);
-}
-
-static const char *out_path(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", work, name);
-    return path;
-}
-
-static bool convert(const char *in, const char *out, const ConvertOptions *o, Err *err) {
-    ConvertReport r;
-    ConvertOptions forced = *o;
-    forced.force = true;
-    return convert_checkpoint(in, out, &forced, &r, err);
-}
+#include "quantize_run.h"
 
 /* ---- nothing is lost where nothing need be ---- */
 
@@ -84,21 +31,22 @@ typedef struct Tally {
 static void lossless(const char *dir, Str name, const ConvertOptions *o, double band, Tally *t) {
     char file[2400];
     Arena a = {0};
-    Run r = {0}, want = {0};
+    QuantizeRun r = {0}, want = {0};
     Err err = {0};
     size_t n;
     snprintf(file, sizeof file, "%s/golden.json", dir);
     const Json *golden = json_of(file, &a, &err);
     const uint32_t *ids = ids_of(json_at(json_get(golden, "tokens"), 0), &a, &n);
-    const char *out = out_path(o->kind == CONVERT_GGUF ? "all.gguf" : "all");
-    if (!convert(dir, out, o, &err)) {
+    const char *out = quantize_out(o->kind == CONVERT_GGUF ? "all.gguf" : "all");
+    if (!quantize_convert(dir, out, o, &err)) {
         bool refused = err.kind == ERR_UNSUPPORTED;
         t->n_refused += refused;
         t->n_bad += !refused;
         if (!refused || getenv("MLXCEL_SHOW"))
             print_message("%.*s: %s\n", (int)name.n, name.p, err.msg);
     } else {
-        bool ok = run_model(dir, ids, n, &want, &err) && run_model(out, ids, n, &r, &err);
+        bool ok =
+            quantize_logits(dir, ids, n, &want, &err) && quantize_logits(out, ids, n, &r, &err);
         double off = ok && r.n == want.n ? max_over_rms(r.logits, want.logits, want.n) : INFINITY;
         bool same = ok && off <= band;
         t->n_same += same;
@@ -118,7 +66,7 @@ static Tally all_decoders(const ConvertOptions *o, double band) {
     size_t n;
     Tally t = {0};
     char dir[2200];
-    const char *root = golden_folder("decoder");
+    const char *root = quantize_golden("decoder");
     if (!os_list_dir(root, &a, &names, &n, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++) {
         snprintf(dir, sizeof dir, "%s/%.*s", root, (int)names[i].n, names[i].p);
@@ -133,7 +81,7 @@ static void gguf_of_floats_loses_nothing(void **state) {
     (void)state;
     Tally t = all_decoders(&(ConvertOptions){.kind = CONVERT_GGUF, .gguf_type = "F32"}, 1e-3);
     assert_int_equal(t.n_bad, 0);
-    assert_true(t.n_same >= 20);
+    assert_true(t.n_same >= 40);
 }
 
 static void mlx_of_floats_loses_nothing(void **state) {
@@ -142,7 +90,7 @@ static void mlx_of_floats_loses_nothing(void **state) {
         &(ConvertOptions){.kind = CONVERT_MLX, .plain = true, .dtype = DTYPE_F32}, 1e-5);
     assert_int_equal(t.n_bad, 0);
     assert_int_equal(t.n_refused, 0);
-    assert_true(t.n_same >= 20);
+    assert_true(t.n_same >= 50);
 }
 
 /* ---- every form ---- */
@@ -201,12 +149,12 @@ static const Form FORMS[] = {
 
 static void check_form(const char *dir, const Form *f, double times, const uint32_t *ids, size_t n,
                        const float *want) {
-    Run r = {0};
+    QuantizeRun r = {0};
     Err err = {0};
-    const char *out = out_path(f->o.kind == CONVERT_GGUF ? "form.gguf" : "form");
-    if (!convert(dir, out, &f->o, &err) || !run_model(out, ids, n, &r, &err))
+    const char *out = quantize_out(f->o.kind == CONVERT_GGUF ? "form.gguf" : "form");
+    if (!quantize_convert(dir, out, &f->o, &err) || !quantize_logits(out, ids, n, &r, &err))
         fail_msg("%s: %s", f->name, err.msg);
-    double off = rms_off(r.logits, want, r.n);
+    double off = quantize_rms(r.logits, want, r.n);
     if (getenv("MLXCEL_SHOW"))
         print_message("%s: %.4f, band %.4f\n", f->name, off, f->band * times);
     if (!(off <= f->band * times))
@@ -224,7 +172,7 @@ static void every_form_is_near(void **state) {
         Npy want;
         char dir[2200], file[2400];
         size_t n;
-        snprintf(dir, sizeof dir, "%s", golden_folder(MODELS[k]));
+        snprintf(dir, sizeof dir, "%s", quantize_golden(MODELS[k]));
         snprintf(file, sizeof file, "%s/golden.json", dir);
         const Json *golden = json_of(file, &a, &err);
         const uint32_t *ids = ids_of(json_at(json_get(golden, "tokens"), 0), &a, &n);
@@ -245,14 +193,15 @@ static const uint32_t TOKENS[] = {5, 17, 99, 3, 42, 7, 120, 11};
 enum { N_TOKENS = sizeof TOKENS / sizeof *TOKENS };
 
 static void same_logits(const char *a, const char *b, double band) {
-    Run x = {0}, y = {0};
+    QuantizeRun x = {0}, y = {0};
     Err err = {0};
     char first[2200];
-    snprintf(first, sizeof first, "%s", a); /* golden_folder() has one place */
-    if (!run_model(first, TOKENS, N_TOKENS, &x, &err) || !run_model(b, TOKENS, N_TOKENS, &y, &err))
+    snprintf(first, sizeof first, "%s", a); /* quantize_golden() has one place */
+    if (!quantize_logits(first, TOKENS, N_TOKENS, &x, &err) ||
+        !quantize_logits(b, TOKENS, N_TOKENS, &y, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(x.n, y.n);
-    double off = rms_off(y.logits, x.logits, x.n);
+    double off = quantize_rms(y.logits, x.logits, x.n);
     if (!(off <= band)) fail_msg("%s and %s differ by %.2e, %.2e is the band", first, b, off, band);
     arena_deinit(&x.a);
     arena_deinit(&y.a);
@@ -275,16 +224,17 @@ static void quantized_inputs_are_decoded(void **state) {
         Err err = {0};
         ConvertReport r;
         snprintf(name, sizeof name, "quantized/%s", INPUTS[i]);
-        snprintf(in, sizeof in, "%s", golden_folder(name));
+        snprintf(in, sizeof in, "%s", quantize_golden(name));
         const ConvertOptions plain = {
             .kind = CONVERT_MLX, .plain = true, .dtype = DTYPE_F32, .force = true};
-        if (!convert_checkpoint(in, out_path("plain"), &plain, &r, &err)) fail_msg("%s", err.msg);
+        if (!convert_checkpoint(in, quantize_out("plain"), &plain, &r, &err))
+            fail_msg("%s", err.msg);
         assert_true(r.was_quantized);
         assert_int_equal(r.n_quantized, 0);
-        same_logits(in, out_path("plain"), 1e-5);
+        same_logits(in, quantize_out("plain"), 1e-5);
         const ConvertOptions gguf = {.kind = CONVERT_GGUF, .gguf_type = "F32"};
-        if (!convert(in, out_path("plain.gguf"), &gguf, &err)) fail_msg("%s", err.msg);
-        same_logits(in, out_path("plain.gguf"), 1e-5);
+        if (!quantize_convert(in, quantize_out("plain.gguf"), &gguf, &err)) fail_msg("%s", err.msg);
+        same_logits(in, quantize_out("plain.gguf"), 1e-5);
     }
 }
 
@@ -294,15 +244,16 @@ static void ggufs_are_converted_again(void **state) {
     Err err = {0};
     ConvertReport r;
     char in[2200], first[256];
-    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
-    snprintf(first, sizeof first, "%s", out_path("first.gguf"));
+    snprintf(in, sizeof in, "%s", quantize_golden("decoder/llama"));
+    snprintf(first, sizeof first, "%s", quantize_out("first.gguf"));
     ConvertOptions o = {.kind = CONVERT_GGUF, .gguf_type = "Q4_0"};
-    if (!convert(in, first, &o, &err)) fail_msg("%s", err.msg);
+    if (!quantize_convert(in, first, &o, &err)) fail_msg("%s", err.msg);
     o.gguf_type = "F32";
     o.force = true;
-    if (!convert_checkpoint(first, out_path("again.gguf"), &o, &r, &err)) fail_msg("%s", err.msg);
+    if (!convert_checkpoint(first, quantize_out("again.gguf"), &o, &r, &err))
+        fail_msg("%s", err.msg);
     assert_true(r.was_quantized);
-    same_logits(first, out_path("again.gguf"), 1e-6);
+    same_logits(first, quantize_out("again.gguf"), 1e-6);
 }
 
 /* ---- a GGUF becomes an MLX checkpoint ---- */
@@ -318,18 +269,19 @@ static void mlx_of_ggufs_loses_nothing(void **state) {
     char dir[2200], first[256];
     const ConvertOptions gguf = {.kind = CONVERT_GGUF, .gguf_type = "F32"},
                          mlx = {.kind = CONVERT_MLX, .plain = true};
-    if (!os_list_dir(golden_folder("decoder"), &a, &names, &n, &err)) fail_msg("%s", err.msg);
+    if (!os_list_dir(quantize_golden("decoder"), &a, &names, &n, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++) {
-        snprintf(dir, sizeof dir, "%s/%.*s", golden_folder("decoder"), (int)names[i].n, names[i].p);
-        snprintf(first, sizeof first, "%s", out_path("there.gguf"));
-        if (!golden_known(dir, NULL) || !convert(dir, first, &gguf, &err)) continue;
-        if (!convert(first, out_path("back"), &mlx, &err)) {
+        snprintf(dir, sizeof dir, "%s/%.*s", quantize_golden("decoder"), (int)names[i].n,
+                 names[i].p);
+        snprintf(first, sizeof first, "%s", quantize_out("there.gguf"));
+        if (!golden_known(dir, NULL) || !quantize_convert(dir, first, &gguf, &err)) continue;
+        if (!quantize_convert(first, quantize_out("back"), &mlx, &err)) {
             if (err.kind != ERR_UNSUPPORTED) fail_msg("%s: %s", dir, err.msg);
             if (getenv("MLXCEL_SHOW")) print_message("%s\n", err.msg);
             err = (Err){0};
             continue;
         }
-        same_logits(first, out_path("back"), 1e-6);
+        same_logits(first, quantize_out("back"), 1e-6);
         n_same++;
     }
     print_message("%zu the same\n", n_same);
@@ -340,7 +292,8 @@ static void mlx_of_ggufs_loses_nothing(void **state) {
 static void expect_file_has(const char *name, const char *text) {
     Buf b = {0};
     Err err = {0};
-    if (!os_read_file(fx_path(out_path("mlx"), name), 1 << 26, &b, &err)) fail_msg("%s", err.msg);
+    if (!os_read_file(fx_path(quantize_out("mlx"), name), 1 << 26, &b, &err))
+        fail_msg("%s", err.msg);
     if (str_find(buf_str(&b), str_c(text), 0) == STR_NPOS) fail_msg("%s has no %s", name, text);
     buf_deinit(&b);
 }
@@ -357,15 +310,17 @@ static void mlx_of_quantized_ggufs(void **state) {
     for (size_t i = 0; i < sizeof INPUTS / sizeof *INPUTS; i++) {
         char in[2300];
         Err err = {0};
-        snprintf(in, sizeof in, "%s/gguf_%s/model.gguf", golden_folder("quantized"), INPUTS[i]);
-        if (!convert(in, out_path("mlx"), &plain, &err)) fail_msg("%s: %s", in, err.msg);
-        same_logits(in, out_path("mlx"), 1e-5);
+        snprintf(in, sizeof in, "%s/gguf_%s/model.gguf", quantize_golden("quantized"), INPUTS[i]);
+        if (!quantize_convert(in, quantize_out("mlx"), &plain, &err))
+            fail_msg("%s: %s", in, err.msg);
+        same_logits(in, quantize_out("mlx"), 1e-5);
         expect_file_has("config.json", "\"torch_dtype\": \"float32\"");
         expect_file_has("tokenizer.json", "\"type\":\"BPE\"");
         expect_file_has("tokenizer_config.json", "PreTrainedTokenizerFast");
         expect_file_has("generation_config.json", "{");
-        if (!convert(in, out_path("mlx"), &eight, &err)) fail_msg("%s: %s", in, err.msg);
-        same_logits(in, out_path("mlx"), 0.08);
+        if (!quantize_convert(in, quantize_out("mlx"), &eight, &err))
+            fail_msg("%s: %s", in, err.msg);
+        same_logits(in, quantize_out("mlx"), 0.08);
         expect_file_has("config.json", "\"quantization\"");
     }
 }
@@ -379,15 +334,15 @@ static void k_quants_of_whole_blocks(void **state) {
                                    GGUF("Q5_K_S", 0.12), GGUF("Q5_K_M", 0.12), GGUF("Q6_K", 0.06)};
     char in[2200], base[256];
     Err err = {0};
-    Run r = {0};
-    snprintf(in, sizeof in, "%s", golden_folder("quantized/gguf_llama_split"));
-    snprintf(base, sizeof base, "%s", out_path("base.gguf"));
+    QuantizeRun r = {0};
+    snprintf(in, sizeof in, "%s", quantize_golden("quantized/gguf_llama_split"));
+    snprintf(base, sizeof base, "%s", quantize_out("base.gguf"));
     const ConvertOptions plain = {.kind = CONVERT_GGUF, .gguf_type = "F32"};
-    if (!convert(in, base, &plain, &err)) fail_msg("%s", err.msg);
+    if (!quantize_convert(in, base, &plain, &err)) fail_msg("%s", err.msg);
     same_logits(in, base, 1e-6);
-    snprintf(in, sizeof in, "%s/model.gguf", golden_folder("quantized/gguf_llama_mix_q2_k"));
-    if (!convert(in, base, &plain, &err)) fail_msg("%s", err.msg);
-    if (!run_model(base, TOKENS, N_TOKENS, &r, &err)) fail_msg("%s", err.msg);
+    snprintf(in, sizeof in, "%s/model.gguf", quantize_golden("quantized/gguf_llama_mix_q2_k"));
+    if (!quantize_convert(in, base, &plain, &err)) fail_msg("%s", err.msg);
+    if (!quantize_logits(base, TOKENS, N_TOKENS, &r, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < sizeof K_FORMS / sizeof *K_FORMS; i++)
         check_form(base, &K_FORMS[i], 1, TOKENS, N_TOKENS, r.logits);
     arena_deinit(&r.a);
@@ -399,27 +354,27 @@ static void shards_have_an_index(void **state) {
     (void)state;
     Err err = {0};
     char in[2200];
-    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
+    snprintf(in, sizeof in, "%s", quantize_golden("decoder/llama"));
     ConvertOptions o = {.kind = CONVERT_MLX, .plain = true, .shard_bytes = 20000};
-    const char *out = out_path("shards");
-    if (!convert(in, out, &o, &err)) fail_msg("%s", err.msg);
+    const char *out = quantize_out("shards");
+    if (!quantize_convert(in, out, &o, &err)) fail_msg("%s", err.msg);
     assert_true(os_is_file(fx_path(out, "model.safetensors.index.json")));
     assert_false(os_exists(fx_path(out, "model.safetensors")));
-    same_logits(in, out_path("shards"), 0);
+    same_logits(in, quantize_out("shards"), 0);
     /* over them: what was there goes, what others put there stays */
     if (!os_write_file(fx_path(out, "notes.md"), STR("mine"), &err)) fail_msg("%s", err.msg);
     o.shard_bytes = 0;
     o.plain = false;
     o.group = 32;
-    if (!convert(in, out_path("shards"), &o, &err)) fail_msg("%s", err.msg);
+    if (!quantize_convert(in, quantize_out("shards"), &o, &err)) fail_msg("%s", err.msg);
     Arena a = {0};
     Str *names;
     size_t n, n_weights = 0;
-    if (!os_list_dir(out_path("shards"), &a, &names, &n, &err)) fail_msg("%s", err.msg);
+    if (!os_list_dir(quantize_out("shards"), &a, &names, &n, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < n; i++) n_weights += str_ends(names[i], STR(".safetensors"));
     assert_int_equal(n_weights, 1);
-    assert_true(os_is_file(fx_path(out_path("shards"), "notes.md")));
-    assert_false(os_exists(fx_path(out_path("shards"), "model-00001-of-00002.safetensors")));
+    assert_true(os_is_file(fx_path(quantize_out("shards"), "notes.md")));
+    assert_false(os_exists(fx_path(quantize_out("shards"), "model-00001-of-00002.safetensors")));
     arena_deinit(&a);
 }
 
@@ -433,8 +388,8 @@ static void expect_refusal(const ConvertOptions *o, ErrKind kind, const char *wo
     Err err = {0};
     ConvertReport r;
     char in[2200];
-    const char *out = out_path(o->kind == CONVERT_GGUF ? "new/refused.gguf" : "new/refused");
-    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
+    const char *out = quantize_out(o->kind == CONVERT_GGUF ? "new/refused.gguf" : "new/refused");
+    snprintf(in, sizeof in, "%s", quantize_golden("decoder/llama"));
     assert_false(convert_checkpoint(in, out, o, &r, &err));
     if (err.kind != kind || !strstr(err.msg, word)) fail_msg("%s: wanted \"%s\"", err.msg, word);
     assert_false(os_exists(out));
@@ -447,7 +402,7 @@ static void failures_leave_nothing(void **state) {
     Str *names;
     size_t n;
     Err err = {0};
-    assert_int_equal(mkdir(out_path("new"), 0777), 0);
+    assert_int_equal(mkdir(quantize_out("new"), 0777), 0);
     const ConvertOptions stopped[] = {
         {.kind = CONVERT_MLX, .progress = stop_halfway},
         {.kind = CONVERT_GGUF, .gguf_type = "Q8_0", .progress = stop_halfway}};
@@ -472,7 +427,7 @@ static void failures_leave_nothing(void **state) {
         ConvertOptions o = WRONG[i].o;
         expect_refusal(&o, ERR_INPUT, WRONG[i].word);
     }
-    if (!os_list_dir(out_path("new"), &a, &names, &n, &err)) fail_msg("%s", err.msg);
+    if (!os_list_dir(quantize_out("new"), &a, &names, &n, &err)) fail_msg("%s", err.msg);
     if (n) fail_msg("%.*s was left behind", (int)names[0].n, names[0].p);
     arena_deinit(&a);
 }
@@ -482,40 +437,28 @@ static void what_is_there_is_kept(void **state) {
     Err err = {0};
     ConvertReport r;
     char in[2200];
-    snprintf(in, sizeof in, "%s", golden_folder("decoder/llama"));
-    assert_int_equal(mkdir(out_path("full"), 0777), 0);
-    const char *file = fx_path(out_path("full"), "mine.gguf");
+    snprintf(in, sizeof in, "%s", quantize_golden("decoder/llama"));
+    assert_int_equal(mkdir(quantize_out("full"), 0777), 0);
+    const char *file = fx_path(quantize_out("full"), "mine.gguf");
     if (!os_write_file(file, STR("mine"), &err)) fail_msg("%s", err.msg);
     ConvertOptions o = {.kind = CONVERT_MLX, .mode = QFORMAT_MLX_AFFINE};
-    assert_false(convert_checkpoint(in, out_path("full"), &o, &r, &err));
+    assert_false(convert_checkpoint(in, quantize_out("full"), &o, &r, &err));
     assert_non_null(strstr(err.msg, "not empty"));
     o = (ConvertOptions){.kind = CONVERT_GGUF, .gguf_type = "Q8_0"};
     assert_false(convert_checkpoint(in, file, &o, &r, &err));
     assert_non_null(strstr(err.msg, "is there already"));
-    assert_false(convert_checkpoint(in, out_path("full"), &o, &r, &err));
+    assert_false(convert_checkpoint(in, quantize_out("full"), &o, &r, &err));
     assert_non_null(strstr(err.msg, "is a directory"));
     Buf text = {0};
     if (!os_read_file(file, 100, &text, &err)) fail_msg("%s", err.msg);
     assert_true(str_eqc(buf_str(&text), "mine"));
     buf_deinit(&text);
     /* into a directory that is empty, or not there yet */
-    assert_int_equal(mkdir(out_path("empty"), 0777), 0);
+    assert_int_equal(mkdir(quantize_out("empty"), 0777), 0);
     o = (ConvertOptions){.kind = CONVERT_MLX, .mode = QFORMAT_MLX_AFFINE, .group = 32};
-    if (!convert_checkpoint(in, out_path("empty"), &o, &r, &err)) fail_msg("%s", err.msg);
-    if (!convert_checkpoint(in, out_path("a/b/c/"), &o, &r, &err)) fail_msg("%s", err.msg);
-    assert_true(os_is_file(out_path("a/b/c/model.safetensors")));
-}
-
-static int make_dir(void **state) {
-    (void)state;
-    snprintf(work, sizeof work, "/tmp/mlxcel_quantize_XXXXXX");
-    return mkdtemp(work) == NULL;
-}
-
-static int remove_dir(void **state) {
-    (void)state;
-    fx_remove_dir(work);
-    return 0;
+    if (!convert_checkpoint(in, quantize_out("empty"), &o, &r, &err)) fail_msg("%s", err.msg);
+    if (!convert_checkpoint(in, quantize_out("a/b/c/"), &o, &r, &err)) fail_msg("%s", err.msg);
+    assert_true(os_is_file(quantize_out("a/b/c/model.safetensors")));
 }
 
 int main(void) {
@@ -530,5 +473,5 @@ int main(void) {
                                        cmocka_unit_test(shards_have_an_index),
                                        cmocka_unit_test(failures_leave_nothing),
                                        cmocka_unit_test(what_is_there_is_kept)};
-    return cmocka_run_group_tests_name("quantize", tests, make_dir, remove_dir);
+    return cmocka_run_group_tests_name("quantize", tests, quantize_begin, quantize_end);
 }
