@@ -112,7 +112,7 @@ static const Entry root_table[] = {
     {"hidden_size_per_layer_input", ".embedding_length_per_layer_input", PLAIN},
     {"altup_num_inputs", ".altup.num_inputs", PLAIN},
     {"altup_active_idx", ".altup.active_idx", PLAIN},
-    {"activation_sparsity_pattern|activation_sparsity_scale", ".activation_sparsity_scale", PLAIN},
+    {"activation_sparsity_scale", ".activation_sparsity_scale", PLAIN},
     {"swiglu_limit", ".swiglu_clamp_exp", PLAIN},
     {"swiglu_limit_shared", ".swiglu_clamp_shexp", PLAIN},
     {"conv_kernel|mamba_d_conv|d_conv|linear_conv_kernel_dim|short_conv_kernel_size",
