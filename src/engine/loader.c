@@ -31,7 +31,17 @@ uint64_t loader_packed_bytes(const Model *m, uint32_t i) {
     return m->be->api->weight_bytes(m->be, w->kind, w->parts, w->n_parts);
 }
 
-uint64_t loader_bytes(const Model *m) { return ckpt_stream_window_bytes(m->ck->tensor_bytes); }
+uint64_t loader_bytes(const Model *m) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < weights_count(m->arch.weights); i++) {
+        const ArchWeight *w = weight_of(m, i);
+        for (int part = 0; part < w->n_parts; part++) {
+            uint64_t whole = wsource_whole_bytes(&w->parts[part]);
+            if (whole > most) most = whole;
+        }
+    }
+    return most + ckpt_stream_window_bytes(m->ck->tensor_bytes);
+}
 
 static int by_place(int file_x, uint64_t x, int file_y, uint64_t y) {
     return file_x != file_y ? (file_x < file_y ? -1 : 1) : (x > y) - (x < y);

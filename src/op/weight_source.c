@@ -331,6 +331,15 @@ bool wsource_flat_d(const WeightSource *s, uint64_t i0, uint64_t i1, float *out,
     return true;
 }
 
+uint64_t wsource_whole_bytes(const WeightSource *s) {
+    uint64_t from, n_bytes, lines, line_bytes, sum = 0;
+    if (!wform_columns(s->form, &s->m, QPART_WEIGHT, 0, s->n, &from, &n_bytes, &lines, &line_bytes))
+        return 0;
+    for (int id = 0; id < QPART_COUNT; id++)
+        if (!s->m.part[id].data) sum += s->m.part[id].n_bytes;
+    return sum;
+}
+
 size_t wsource_ranges(const WeightSource *s, WeightRange out[QPART_COUNT]) {
     uint32_t lo = s->row0, hi = s->row0 + s->k;
     size_t n = 0;

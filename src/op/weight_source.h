@@ -76,6 +76,9 @@ bool wsource_decoded(const WeightSource *s, Arena *a, WeightSource *out, Err *er
  * not divide so. */
 bool wsource_turned(const WeightSource *s, uint32_t row0, uint32_t column, uint32_t n, uint32_t k,
                     Arena *a, WeightSource *out, bool *done, Err *err) MUST_CHECK;
+/* Bytes of a source stored by columns (GPTQ, AWQ), which packers of rows hold whole; else 0. */
+uint64_t wsource_whole_bytes(const WeightSource *s);
+
 typedef struct WeightRange {
     int i_file;
     uint64_t at, n_bytes;

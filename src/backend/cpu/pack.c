@@ -213,8 +213,7 @@ static void pack_thread(void *arg, int i_thread, int n_threads) {
 
 enum { CHUNK_ELEMENTS = 1 << 18, CHUNK_MAX_ROWS = 4096 };
 
-static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
-    if (!pack_sides(s, m, err)) return false;
+static bool mat_pack(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
     uint32_t share = m->n / (uint32_t)pool_n_threads(pool) / 2,
              rows = m->k ? CHUNK_ELEMENTS / m->k : 0;
     if (rows > share) rows = share;
@@ -227,6 +226,18 @@ static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) 
     if (!atomic_load(&job.failed)) return true;
     if (err) *err = job.err;
     return false;
+}
+
+/* What is stored by columns is read whole first, in the order of the file: rows of it are pieces from
+ * everywhere. */
+static bool mat_load(Pool *pool, const WeightSource *s, PackedMat *m, Err *err) {
+    if (!pack_sides(s, m, err)) return false;
+    if (!wsource_whole_bytes(s)) return mat_pack(pool, s, m, err);
+    WeightScratch sc = {.no_ahead = true};
+    WeightSource whole = *s;
+    bool ok = wsource_hold(s, 0, s->n, &whole.m, &sc, err) && mat_pack(pool, &whole, m, err);
+    wsource_scratch_deinit(&sc);
+    return ok;
 }
 
 static bool vector_load(const WeightSource *parts, int n_parts, BackWeight *w, Err *err) {

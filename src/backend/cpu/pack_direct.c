@@ -28,13 +28,24 @@ static bool mlx_form(const PackedMat *m, const WeightSource *s, DirectForm *d) {
            part[QPART_ZERO].dtype == m->scale_dtype;
 }
 
+static bool columns_form(const PackedMat *m, const WeightSource *s, DirectForm *d) {
+    *d = (DirectForm){.columns = true};
+    return m->bits == 4 && m->offset == WOFFSET_ZERO && m->sub == WSUB_NONE && !m->scale_of &&
+           !m->flat_scale && !m->is_shared && !s->row_map && s->row0 == 0 &&
+           s->n % TILE_ROWS == 0 && s->form->n == s->n && m->group &&
+           m->n_scales == (m->k + m->group - 1) / m->group &&
+           s->m.part[QPART_SCALE].dtype == m->scale_dtype;
+}
+
 bool pack_direct_form(const PackedMat *m, const WeightSource *s, DirectForm *d) {
     if (s->transposed || s->taps) return false;
     if (m->kind == PACKED_FLOATS) {
         *d = (DirectForm){.floats = true};
         return s->form->plain == m->plain;
     }
-    if (m->kind != PACKED_CODES || !m->in_stream || m->perm || m->k % UNIT_COLS) return false;
+    if (m->kind != PACKED_CODES || m->perm || m->k % UNIT_COLS) return false;
+    if (s->m.format == QFORMAT_GPTQ) return columns_form(m, s, d);
+    if (!m->in_stream) return false;
     if (s->m.format == QFORMAT_ROWS) return blocks_form(m, s->m.part[QPART_WEIGHT].dtype, d);
     return s->m.format == QFORMAT_MLX_AFFINE && mlx_form(m, s, d);
 }
@@ -132,6 +143,29 @@ static void tile_floats(const PackedMat *m, const uint8_t *const *rows, uint32_t
             memcpy(tile + k * line + i * size, rows[i] + k * size, size);
 }
 
+/* Words of eight inputs are what nibbles_apart takes, and zero points lie as in a head. */
+static void tile_columns(const PackedMat *m, const QMatrix *held, uint32_t n0, uint8_t *tile) {
+    const QPart *w = &held->part[QPART_WEIGHT], *scale = &held->part[QPART_SCALE],
+                *zero = &held->part[QPART_ZERO];
+    const PackedHead h = packed_head(m, TILE_ROWS);
+    const size_t line = w->pitch ? w->pitch : (size_t)m->n * 4, scales = (size_t)m->n * 2,
+                 zeros = m->n / 2, z = TILE_ROWS / 2;
+    const uint8_t *words = w->data + ((size_t)n0 * 4 - w->from);
+    for (uint32_t s = 0; s < m->n_scales; s++) {
+        memcpy(tile + h.scale + s * TILE_ROWS * 2UL, scale->data + s * scales + n0 * 2UL,
+               TILE_ROWS * 2);
+        memcpy(tile + h.bias + s * z, zero->data + s * zeros + n0 / 2, z);
+    }
+    for (uint32_t u = 0; u < m->n_units; u++) {
+        uint32_t in[TILE_ROWS], out[4][TILE_ROWS];
+        for (int v = 0; v < 4; v++, words += line) {
+            memcpy(in, words, sizeof in);
+            for (int i = 0; i < TILE_ROWS; i++) out[v][i] = nibbles_apart(in[i]);
+        }
+        memcpy(tile + packed_unit_at(m, TILE_ROWS, u), out, sizeof out);
+    }
+}
+
 bool pack_direct(const DirectForm *d, const PackedMat *m, const WeightSource *s, uint32_t n0,
                  uint32_t n1, WeightScratch *sc, Err *err) {
     const QPartId ids[] = {QPART_WEIGHT, d->scale_part, d->bias_part};
@@ -140,6 +174,10 @@ bool pack_direct(const DirectForm *d, const PackedMat *m, const WeightSource *s,
     if (!wsource_hold(s, n0, n1, &held, sc, err)) return false;
     for (uint32_t n = n0; n < n1; n += m->tile_rows) {
         uint32_t rows = n1 - n < m->tile_rows ? n1 - n : m->tile_rows;
+        if (d->columns) {
+            tile_columns(m, &held, n, m->data + m->tile_bytes * (n / TILE_ROWS));
+            continue;
+        }
         for (int i = 0; i < (d->floats ? 1 : 3); i++)
             if (!wsource_lines(s, &held, ids[i], n, n + rows, lines[i], err)) return false;
         uint8_t *tile = m->data + m->tile_bytes * (n / m->tile_rows);

@@ -1,6 +1,6 @@
 /* pack_direct.h: what lies in the file nearly as the kernels read it goes from the file's rows into
- * tiles in one step, without canonical arrays in between: plain floats, and codes of 4 and 8 bits
- * whose 16-bit scales ride in the stream (GGUF Q4_0 Q4_1 Q8_0, MLX affine). The bytes of the tiles
+ * tiles in one step, without canonical arrays in between: plain floats; codes of 4 and 8 bits whose
+ * 16-bit scales ride in the stream (GGUF Q4_0 Q4_1 Q8_0, MLX affine); 4-bit GPTQ in its own order. The bytes of the tiles
  * are those of the general way (pack.c), which takes everything else.
  *
  *     DirectForm d;
@@ -20,6 +20,7 @@ typedef enum DirectCodes {
 
 typedef struct DirectForm {
     bool floats;
+    bool columns; /* GPTQ: a stored row has eight inputs of all outputs */
     DirectCodes codes;
     size_t code_at, code_step;            /* bytes: of the first 32 codes in the row, to the next */
     QPartId scale_part, bias_part;        /* QPART_WEIGHT: between the codes */
