@@ -14,7 +14,12 @@ bool qwen_moe(const Decoder *d, int i, LayerSpec *l, bool normalize, Err *err) {
         if (dense[k] == i) return true;
     /* no key of a GGUF tells */
     if (d->config->gguf && !weights_has(d->weights, ROLE_ROUTER, i, ".weight")) return true;
-    return decoder_moe(d, "moe_intermediate_size", normalize, &l->moe, err);
+    bool shares = d->config->gguf && !config_has(d->config, "moe_intermediate_size");
+    const char *key = shares ? "intermediate_size" : "moe_intermediate_size";
+    if (!decoder_moe(d, key, normalize, &l->moe, err)) return false;
+    if (shares) l->moe.width /= l->moe.k; /* early GGUF files count those that are chosen */
+    return l->moe.width ||
+           err_set(err, ERR_INPUT, "feed_forward_length over %u experts is nothing", l->moe.k);
 }
 
 static bool qwen2_adjust(Decoder *d, Err *err) {
@@ -24,7 +29,8 @@ static bool qwen2_adjust(Decoder *d, Err *err) {
 bool qwen_shared(const Decoder *d, LayerSpec *l, Err *err) {
     int64_t shared;
     if (!l->moe.n_experts) return true;
-    if (!config_int(d->config, "shared_expert_intermediate_size", CONFIG_REQUIRED, 1, 1 << 20,
+    if (!config_int(d->config, "shared_expert_intermediate_size",
+                    d->config->gguf ? (int64_t)d->layer.ffn_width : CONFIG_REQUIRED, 1, 1 << 20,
                     &shared, err))
         return false;
     l->moe.shared_width = (uint32_t)shared;
