@@ -114,6 +114,7 @@ typedef struct LayerSpec { /* filled by decoder defaults, then by the family's l
     MoeSpec moe;
 } LayerSpec;
 
+typedef struct GgufKeys GgufKeys; /* gguf_keys.h */
 typedef struct Arch Arch;
 typedef struct ArchMedia ArchMedia; /* media.h */
 typedef struct ArchModel ArchModel;
@@ -180,6 +181,8 @@ struct Arch {
     bool positions_extended;
     /* without max_position_embeddings the context has no end */
     bool endless;
+    /* of a family with build(): the keys of a GGUF that are not every decoder's; NULL: none is written */
+    bool (*gguf_keys)(Decoder *d, GgufKeys *k, Err *err);
     /* in GGUF files the weight of the feed-forward's norm is without ".weight" */
     bool gguf_bare_ffn_norm;
     /* GGUF files of this architecture have permuted q and k rows */

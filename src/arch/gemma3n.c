@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "arch/gemma_shared.h"
+#include "arch/gguf_keys.h"
 
 enum {
     PATTERN = 5,
@@ -233,6 +234,32 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     return gemma_net_finish(&m.g, gather(&m, prog_select(d->b, x)), out, err);
 }
 
+static bool gguf_keys(Decoder *d, GgufKeys *k, Err *err) {
+    Gemma3n m = {
+        .g = {.d = d, .default_shared = SHARED, .default_keyed = KEYED, .default_softcap = 30}};
+    uint32_t n = d->n_layers;
+    int32_t *widths = arena_array(k->a, int32_t, n);
+    float *cuts = arena_array(k->a, float, n);
+    if (!widths || !cuts) return err_nomem(err, "GGUF keys");
+    if (!read(&m, err) || !gemma_net_gguf_keys(&m.g, PATTERN, k, err)) return false;
+    for (uint32_t kind = 0; kind < GEMMA_KINDS; kind++)
+        if (!gemma_net_rope(&m.g, kind, d->layer.head_dim, err)) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        widths[i] = (int32_t)m.widths[m.n_widths > 1 ? i : 0];
+        cuts[i] = (float)m.cuts[i];
+    }
+    gguf_write_i32s(k->out, gguf_keys_name(k, "feed_forward_length"), widths, n);
+    gguf_write_f32s(k->out, gguf_keys_name(k, "activation_sparsity_scale"), cuts, n);
+    gguf_keys_u32(k, "attention.head_count_kv", d->layer.n_kv_heads);
+    gguf_keys_u32(k, "attention.key_length", d->layer.head_dim);
+    gguf_keys_u32(k, "attention.value_length", d->layer.head_dim);
+    gguf_keys_f32(k, "rope.freq_base", m.g.rope[1].theta);
+    gguf_keys_f32(k, "rope.freq_base_swa", m.g.rope[0].theta);
+    gguf_keys_u32(k, "altup.num_inputs", m.n_streams);
+    gguf_keys_u32(k, "altup.active_idx", m.active);
+    return true;
+}
+
 static const RoleDelta NAMES[] = {
     GEMMA_NET_ROLES,
     {ROLE_STREAM_PROJ, {"altup_projections.%e", "altup_proj"}},
@@ -258,5 +285,6 @@ const Arch ARCH_GEMMA3N = {
     .mlx_same_places = true,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
+    .gguf_keys = gguf_keys,
     .build = build,
 };

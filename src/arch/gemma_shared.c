@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "arch/gguf_keys.h"
+
 enum { MAX_INPUTS_DIM = 1 << 14 };
 
 bool gemma_net_read(GemmaNet *g, Err *err) {
@@ -81,6 +83,21 @@ bool gemma_net_rope(GemmaNet *g, bool full, uint32_t head_dim, Err *err) {
     *r = (RopeSpec){.kind = ROPE_PLAIN, .rot_dim = head_dim, .freq_dim = head_dim, .factor = 1};
     return config_float(d->config, full ? "rope_theta" : "rope_local_base_freq", theta, 1e-3, 1e30,
                         &r->theta, err);
+}
+
+bool gemma_net_gguf_keys(GemmaNet *g, int64_t pattern, GgufKeys *k, Err *err) {
+    uint32_t n = g->d->n_layers;
+    bool *windowed = arena_array(k->a, bool, n), full;
+    if (!windowed) return err_nomem(err, "GGUF keys");
+    for (uint32_t i = 0; i < n; i++) {
+        if (!gemma_net_is_full(g, (int)i, pattern, &full, err)) return false;
+        windowed[i] = !full;
+    }
+    gguf_write_bools(k->out, gguf_keys_name(k, "attention.sliding_window_pattern"), windowed, n);
+    gguf_keys_u32(k, "attention.sliding_window", g->window);
+    gguf_keys_u32(k, "attention.shared_kv_layers", g->n_shared);
+    gguf_keys_u32(k, "embedding_length_per_layer_input", g->inputs_dim);
+    return true;
 }
 
 bool gemma_net_reuses(const GemmaNet *g, int i) {

@@ -35,6 +35,8 @@ typedef struct GemmaAttn {
  * when layer_types (GGUF: sliding_window_pattern) is absent. */
 bool gemma_net_read(GemmaNet *g, Err *err) MUST_CHECK;
 bool gemma_net_is_full(const GemmaNet *g, int i, int64_t pattern, bool *full, Err *err) MUST_CHECK;
+/* The keys of a GGUF that both have. */
+bool gemma_net_gguf_keys(GemmaNet *g, int64_t pattern, GgufKeys *k, Err *err) MUST_CHECK;
 /* The rope of a kind of layer: rope_parameters.<kind>, or the older keys. */
 bool gemma_net_rope(GemmaNet *g, bool full, uint32_t head_dim, Err *err) MUST_CHECK;
 bool gemma_net_reuses(const GemmaNet *g, int i);

@@ -3,6 +3,7 @@
  * normed per head behind the rope, without weights; experts that get their input scaled by the sigmoid of
  * the router instead of their output, beside a shared one, in some or all layers. */
 #include "arch/decoder_config.h"
+#include "arch/gguf_keys.h"
 #include "arch/mixer.h"
 #include "arch/take.h"
 
@@ -220,6 +221,26 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     return weights_finish(d->weights, err) && decoder_finish(d, out, err);
 }
 
+/* Experts in every so many layers; whether a list says just that, the reader of the file shows. */
+static bool gguf_keys(Decoder *d, GgufKeys *k, Err *err) {
+    Llama4 m = {.d = d};
+    const LayerSpec *l = &d->layer;
+    if (!read(&m, err)) return false;
+    int64_t each = m.moe_listed ? m.n_moe ? m.moe_layers[0] + 1 : 0 : m.moe_each;
+    gguf_keys_u32(k, "feed_forward_length", m.dense_width);
+    gguf_keys_u32(k, "attention.head_count_kv", l->n_kv_heads);
+    gguf_keys_u32(k, "attention.key_length", l->head_dim);
+    gguf_keys_u32(k, "attention.value_length", l->head_dim);
+    gguf_keys_u32(k, "rope.dimension_count", l->rope_spec.rot_dim);
+    gguf_keys_f32(k, "rope.freq_base", l->rope_spec.theta);
+    gguf_keys_u32(k, "interleave_moe_layer_step", (uint32_t)each);
+    gguf_keys_u32(k, "expert_count", m.n_experts);
+    gguf_keys_u32(k, "expert_used_count", m.k);
+    gguf_keys_u32(k, "expert_feed_forward_length", m.expert_width);
+    if (!m.chunk) gguf_keys_u32(k, "attention.sliding_window", 0);
+    return true;
+}
+
 static const RoleDelta NAMES[] = {
     {ROLE_GATE, {"layers.%d.feed_forward.gate_proj", "blk.%d.ffn_gate"}},
     {ROLE_UP, {"layers.%d.feed_forward.up_proj", "blk.%d.ffn_up"}},
@@ -247,5 +268,6 @@ const Arch ARCH_LLAMA4 = {
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 128,
     .rope_theta = 500000,
+    .gguf_keys = gguf_keys,
     .build = build,
 };

@@ -51,7 +51,7 @@ static float query_factor(const ConvertPlan *p, const WeightOrigin *o) {
     const Decoder *d = p->arch.resolved;
     const LayerSpec *l = &d->layer;
     bool latent = o->layer >= 0 && p->arch.layers && p->arch.layers[o->layer].mixer == MIXER_MLA;
-    if (latent || d->arch->no_attn || d->arch->fold) return 0;
+    if (latent || d->arch->no_attn || d->arch->fold || !p->arch.layers) return 0;
     double factor = l->attn_scale * sqrt((double)decoder_gguf_scalar(d));
     if (o->role != (l->qk_norm ? ROLE_Q_NORM : ROLE_Q) || fabs(factor - 1) < 1e-6) return 0;
     return (float)factor;
@@ -149,7 +149,7 @@ bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) {
     GgufOut g;
     float *tables[3] = {0};
     if (!types_find(p, &types, err) || !may_write(p, out, err)) return false;
-    if (!arch || (!p->arch.layers && !p->arch.both_ways))
+    if (!arch || (!p->arch.layers && !p->arch.both_ways && !p->arch.arch->gguf_keys))
         return err_set(err, ERR_UNSUPPORTED, "family %s has no GGUF form that can be written",
                        p->arch.arch->name);
     gguf_write_init(&g, p->a);

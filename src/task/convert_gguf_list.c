@@ -143,6 +143,20 @@ static void shape_vector(const ConvertPlan *p, ConvertItem *it, const WeightOrig
     t->shape[1] = o->cols;
 }
 
+/* Readers want a row of every token; those beyond the table have its first. */
+static bool pad_rows(const ConvertPlan *p, ConvertItem *it, Err *err) {
+    uint32_t n = p->arch.vocab, *rows = arena_array(p->a, uint32_t, n);
+    WeightSource *s = arena_new(p->a, WeightSource);
+    if (!rows || !s) return err_nomem(err, "rows of tokens");
+    for (uint32_t i = 0; i < n; i++) rows[i] = i < it->n ? i : 0;
+    *s = it->parts[0];
+    s->row_map = rows;
+    s->n = n;
+    it->parts = s;
+    it->n = n;
+    return true;
+}
+
 static bool add_stored(Lister *l, const ArchWeight *w, int part, Err *err) {
     const WeightSource *src = &w->parts[part];
     const WeightOrigin *o = &w->origins[part];
@@ -154,6 +168,8 @@ static bool add_stored(Lister *l, const ArchWeight *w, int part, Err *err) {
     if (!it.parts) return false;
     it.n = it.is_vector ? (uint64_t)it.parts->n * it.parts->k : it.parts->n;
     it.k = it.is_vector ? 1 : it.parts->k;
+    if (o->role == ROLE_INPUTS_EMBED && it.n < l->p->arch.vocab && !pad_rows(l->p, &it, err))
+        return false;
     it.tensor.n_dims = 2;
     it.tensor.shape[0] = it.n;
     it.tensor.shape[1] = it.k;

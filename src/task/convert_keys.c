@@ -3,33 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/gguf_keys.h"
 #include "task/convert_plan.h"
 
 typedef struct Keys {
     const ConvertPlan *p;
     const Decoder *d;
     const LayerSpec *l; /* of the first layer */
-    const char *arch;
     GgufOut *out;
-    char name[128];
+    GgufKeys g;
 } Keys;
 
-static const char *key(Keys *k, const char *rest) {
-    snprintf(k->name, sizeof k->name, "%s.%s", k->arch, rest);
-    return k->name;
-}
-
-static void put_u32(Keys *k, const char *rest, uint32_t v) {
-    gguf_write_u32(k->out, key(k, rest), v);
-}
-
-static void put_f32(Keys *k, const char *rest, double v) {
-    gguf_write_f32(k->out, key(k, rest), (float)v);
-}
-
-static void put_bool(Keys *k, const char *rest, bool v) {
-    gguf_write_bool(k->out, key(k, rest), v);
-}
+static const char *key(Keys *k, const char *rest) { return gguf_keys_name(&k->g, rest); }
+static void put_u32(Keys *k, const char *rest, uint32_t v) { gguf_keys_u32(&k->g, rest, v); }
+static void put_f32(Keys *k, const char *rest, double v) { gguf_keys_f32(&k->g, rest, v); }
+static void put_bool(Keys *k, const char *rest, bool v) { gguf_keys_bool(&k->g, rest, v); }
 
 static const LayerSpec *layer_with(const Keys *k, Mixer mixer) {
     for (uint32_t i = 0; i < k->d->n_layers; i++)
@@ -346,12 +334,29 @@ static bool put_encoder(Keys *k, Err *err) {
     return put_labels(k, err);
 }
 
+/* ---- families that build for themselves ---- */
+
+static bool put_loner(Keys *k, Err *err) {
+    const LayerSpec *l = &k->d->layer;
+    Decoder d = *k->d; /* to read the config with once more */
+    put_u32(k, "context_length", k->d->max_positions);
+    put_u32(k, "embedding_length", k->d->hidden);
+    put_u32(k, "block_count", k->d->n_layers);
+    put_u32(k, "attention.head_count", l->n_heads);
+    put_f32(k, "attention.layer_norm_rms_epsilon", k->d->eps);
+    put_u32(k, "vocab_size", k->d->vocab);
+    if (k->d->logit_softcap != 0) put_f32(k, "final_logit_softcapping", k->d->logit_softcap);
+    return k->d->arch->gguf_keys(&d, &k->g, err);
+}
+
 bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err) {
-    Keys k = {.p = p, .d = p->arch.resolved, .l = p->arch.layers, .arch = arch, .out = out};
+    Keys k = {.p = p, .d = p->arch.resolved, .l = p->arch.layers, .out = out};
+    k.g = (GgufKeys){.out = out, .arch = arch, .a = p->a};
     gguf_write_str(out, "general.type", STR("model"));
     gguf_write_str(out, "general.name", model_name(p));
     gguf_write_u32(out, "general.quantization_version", 2);
     if (p->arch.both_ways && !p->arch.layers) return put_encoder(&k, err);
+    if (!p->arch.layers) return put_loner(&k, err);
     for (uint32_t i = k.d->n_layers; i-- > 0;)
         if (k.p->arch.layers[i].mixer == MIXER_ATTN) k.l = &k.p->arch.layers[i];
     if (!put_shape(&k, err) || !put_recurrent(&k, err)) return false;
