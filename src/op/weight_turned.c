@@ -5,6 +5,8 @@
 
 #include "op/weight_source.h"
 
+enum { LINE_BYTES = 64 }; /* rows at a time, so that what is written stays near */
+
 typedef struct Turned {
     WeightSource stored;   /* all items */
     uint32_t row0, column; /* of the stored matrix, where this one begins */
@@ -20,12 +22,14 @@ static bool weight_fetch(const Turned *t, uint64_t from, uint64_t n_bytes, uint8
     bool ok = buf_reserve(&item, bytes) || err_nomem(err, s->name);
     ok = ok && s->fetch(s->ctx, QPART_WEIGHT, (uint64_t)t->row0 * s->k, bytes, item.p, err);
     uint64_t end = from + n_bytes, r0 = from / t->k, r1 = (end + t->k - 1) / t->k;
-    for (uint64_t c = 0; ok && c < t->k; c++) {
-        const uint8_t *line = (const uint8_t *)item.p + c * s->k + t->column;
-        uint64_t first = r0 * t->k + c < from ? r0 + 1 : r0,
-                 last = (r1 - 1) * t->k + c < end ? r1 : r1 - 1;
-        for (uint64_t r = first; r < last; r++) out[r * t->k + c - from] = line[r];
-    }
+    for (uint64_t b = r0; ok && b < r1; b += LINE_BYTES)
+        for (uint64_t c = 0; c < t->k; c++) {
+            const uint8_t *line = (const uint8_t *)item.p + c * s->k + t->column;
+            uint64_t first = b * t->k + c < from ? b + 1 : b,
+                     last = b + LINE_BYTES < r1 ? b + LINE_BYTES : r1;
+            if ((last - 1) * t->k + c >= end) last--;
+            for (uint64_t r = first; r < last; r++) out[r * t->k + c - from] = line[r];
+        }
     buf_deinit(&item);
     return ok;
 }
