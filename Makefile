@@ -256,6 +256,9 @@ $(B)/src/cli/%_fuzz: $(B)/src/cli/%_fuzz.o $(B)/cli.a $(LIB)
 $(B)/src/cli/%_replay: $(B)/src/cli/%_fuzz.o $(B)/fuzz/replay.o $(B)/cli.a $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(B)/fuzz/replay.o $(B)/cli.a $(LIB) $(LDLIBS)
 
+# Named here, or make prefers the more general rule above while a new one is not built yet.
+$(call obj,$(TEST_HELP)):
+
 $(B)/tests/%_test: $(B)/tests/%_test.o $(call obj,$(TEST_HELP)) $(LIB)
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(call obj,$(TEST_HELP)) $(LIB) $(LDLIBS) -lcmocka
 
