@@ -551,6 +551,7 @@ PUT(few_types, gguf_write_u32(out, "gemma4.feed_forward_length", 96);
     gguf_write_bools(out, "gemma4.attention.sliding_window_pattern", FEW_TYPES, 2))
 PUT(all_shared, gguf_write_u32(out, "gemma4.attention.shared_kv_layers", 6))
 PUT(text_window, gguf_write_str(out, "gemma4.attention.sliding_window", STR("wide")))
+PUT(text_rope, gguf_write_str(out, "gemma4.rope.dimension_count", STR("32")))
 PUT(wide_rope, gguf_write_u32(out, "gemma4.rope.dimension_count_swa", 64))
 PUT(many_experts, gguf_write_u32(out, "gemma4.expert_used_count", 9))
 PUT(odd_share, gguf_write_u32(out, "gemma3n.feed_forward_length", 96);
@@ -589,6 +590,7 @@ static const Refusal REFUSALS[] = {
     {"gemma4", {.put = few_types}, true, "sliding_window_pattern has 2 entries"},
     {"gemma4", {.key = "attention.shared_kv_layers", .put = all_shared}, false, "shared_kv_layers"},
     {"gemma4", {.key = "rope.dimension_count_swa", .put = wide_rope}, false, "dimension_count_swa"},
+    {"gemma4", {.key = "rope.dimension_count", .put = text_rope}, false, "rope.dimension_count"},
     {"gemma4", {.tensor = "rope_freqs.weight"}, false, "rope_freqs.weight is missing"},
     {"gemma4", {.tensor = "blk.2.post_norm.weight"}, false, "blk.2.post_norm.weight is missing"},
     {"gemma4.moe", {.key = "expert_count"}, false, "belongs to no part"},

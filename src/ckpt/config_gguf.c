@@ -258,6 +258,18 @@ static bool scaling_name(const Config *c, ConfigValue *out) {
     return false;
 }
 
+/* A number, or the one that all elements of an array are. */
+static bool one_number(const GgufValue *v, double *out) {
+    GgufValue item;
+    double next;
+    if (v->type != GGUF_ARRAY) return gguf_float(v, out);
+    GgufIter it = gguf_iter(v);
+    if (!gguf_next(&it, &item) || !gguf_float(&item, out)) return false;
+    while (gguf_next(&it, &item))
+        if (!gguf_float(&item, &next) || next != *out) return false;
+    return true;
+}
+
 static bool entry_apply(const Config *c, const Entry *e, ConfigValue *out) {
     double a, b;
     switch (e->rule) {
@@ -288,8 +300,9 @@ static bool entry_apply(const Config *c, const Entry *e, ConfigValue *out) {
     case NOPE:
         return gguf_float(v, &a) && arch_number(c, ".rope.dimension_count", &b) &&
                put_number(out, a - b);
-    case ROTARY:
-        return gguf_float(v, &a) && head_size(c, &b) && put_number(out, a / b);
+    case ROTARY: /* what is no number the reader of the key names */
+        if (one_number(v, &a)) return head_size(c, &b) && put_number(out, a / b);
+        break;
     case TENFOLD:
         if (gguf_float(v, &a)) return put_number(out, a * 10);
         break;
