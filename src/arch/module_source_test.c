@@ -97,6 +97,8 @@ static const Case CASES[] = {
      QFORMAT_AWQ, 4, 64, NULL},
     {AWQ(",\"version\":\"gemv\""), "qweight I32 128 8, qzeros I32 2 8, scales F16 2 64", 0, 0, 0,
      "version is \"gemv\""},
+    {AWQ(",\"format\":\"gemv_fast\""), "qweight I32 128 8, qzeros I32 2 8, scales F16 2 64", 0, 0,
+     0, "format is \"gemv_fast\""},
     {AWQ(""), "qweight I32 128 8, qzeros I32 4 8, scales F16 4 64", 0, 0, 0, "tensor m.p.qweight"},
     {"{\"quant_method\":\"awq\",\"w_bit\":8}", "weight F16 64 128", 0, 0, 0, "bits is 8"},
     /* compressed-tensors */
@@ -109,6 +111,10 @@ static const Case CASES[] = {
      "tensor m.p.weight_packed (4 bits by g)"},
     {CT("[\"m.p\"]", INT8_ROW), "weight I8 64 128, weight_scale BF16 64 1", QFORMAT_CT_INT, 8, 128,
      NULL},
+    {CT("[\"m.p\"]", INT4_64), "weight I8 64 128, weight_scale BF16 64 2", QFORMAT_CT_INT, 8, 64,
+     NULL},
+    {"{\"quant_method\":\"compressed-tensors\",\"format\":\"mxfp8-quantized\"}",
+     "weight F8_E4M3 64 128, weight_scale U8 64 4", QFORMAT_FP8, 8, 32, NULL},
     {CT("[\"m.p\"]", INT4_64), "weight F8_E4M3 64 128, weight_scale BF16 64 1", 0, 0, 0,
      "tensor m.p.weight has type F8_E4M3, the config says 4 bits"},
     {CT("[\"Linear\"]",
@@ -133,6 +139,20 @@ static const Case CASES[] = {
     {"{\"quant_method\":\"fp8\",\"weight_block_size\":[0,64]}", "weight F16 64 128", 0, 0, 0,
      "weight_block_size is array"},
     {"{\"quant_method\":\"fp8\"}", "weight F8_E4M3 64 128, weight_scale F32, input_scale F32",
+     QFORMAT_FP8, 8, 128, NULL},
+    {"{\"quant_method\":\"fp8\",\"scale_fmt\":\"ue8m0\",\"weight_block_size\":[32,32]}",
+     "weight F8_E4M3 64 128, scale F8_E8M0 2 4", QFORMAT_FP8, 8, 32, NULL},
+    {"{\"quant_method\":\"fp8\"}", "weight F8_E4M3 64 128, weight_scale_inv F32 64 1", QFORMAT_FP8,
+     8, 128, NULL}, /* blocks of 128 unless the scales say otherwise */
+    {"{\"quant_method\":\"fp8\"}", "weight I8 64 64, scale F8_E8M0 64 4", QFORMAT_CT_MXFP4, 4, 32,
+     NULL},
+    {MLX(""), "weight I8 64 64, scale F8_E8M0 64 4", 0, 0, 0, "tensor m.p.weight has"},
+    {"{\"quant_method\":\"fp8\"}",
+     "weight F8_E4M3 64 128, qscale_weight F32, qscale_act F32, activation_scale F32", QFORMAT_FP8,
+     8, 128, NULL},
+    {"{\"quant_method\":\"fp8\",\"weight_scale_semantics\":\"inverse\"}", "weight F16 64 128", 0, 0,
+     0, "weight_scale_semantics is \"inverse\""},
+    {"{\"quant_algo\":\"FP8_PB_WO\"}", "weight F8_E4M3 64 128, weight_scale F32 1 1 1 1",
      QFORMAT_FP8, 8, 128, NULL},
     {"{\"quant_algo\":\"NVFP4\"}", "weight U8 64 64, weight_scale F8_E4M3 64 8, weight_scale_2 F32",
      QFORMAT_MODELOPT_NVFP4, 4, 16, NULL},
@@ -242,7 +262,46 @@ static void tensors_decide_and_config_agrees(void **state) {
     fx_remove_dir(dir);
 }
 
+/* A stack of two [32, 128] that is a parameter, with a scale for each, for blocks, for all. */
+static void stacks_of_fp8_have_their_scales_beside_them(void **state) {
+    (void)state;
+    static const char *const SCALES[] = {"e_scale_inv F32 2 1 1", "e_scale_inv BF16 2 2 4",
+                                         "e_scale F32", "e_scale_inv F32 3"};
+    char dir[] = "/tmp/mlxcel_modules_XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof SCALES / sizeof *SCALES; i++) {
+        Arena a = {0};
+        Err err = {0};
+        Checkpoint *ck;
+        QuantConfig q;
+        WeightSource s;
+        Buf tensors = {0};
+        buf_putf(&tensors, "e F8_E4M3 2 32 128, %s, e_activation_scale F32 2", SCALES[i]);
+        assert_true(os_write_file(fx_path(dir, "config.json"),
+                                  STR("{\"model_type\":\"llama\",\"quantization_config\":{\"quant_"
+                                      "method\":\"fp8\",\"weight_block_size\":[16,32]}}"),
+                                  &err));
+        tensors_write(fx_path(dir, "model.safetensors"), buf_cstr(&tensors));
+        buf_deinit(&tensors);
+        if (!checkpoint_open(dir, &ck, &err) || !quantconfig_read(&q, ck, &a, &err))
+            fail_msg("%s", err.msg);
+        const ModuleFinder f = {.ck = ck, .config = &q, .used = arena_array(&a, bool, 4), .a = &a};
+        bool ok = modsource_stack_rows(&f, STR("m.p.e"), false, 2, 32, 128, &s, &err);
+        assert_int_equal(ok, i < 3);
+        if (ok)
+            assert_true(f.used[0] && f.used[1] && f.used[2] && s.m.format == QFORMAT_FP8 &&
+                        s.n == 64 && s.form->group == (i == 1 ? 32 : 128));
+        else
+            assert_non_null(strstr(err.msg, "tensor m.p.e"));
+        checkpoint_close(ck);
+        arena_deinit(&a);
+    }
+    fx_remove_dir(dir);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tensors_decide_and_config_agrees)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_decide_and_config_agrees),
+        cmocka_unit_test(stacks_of_fp8_have_their_scales_beside_them)};
     return cmocka_run_group_tests_name("module_source", tests, NULL, NULL);
 }

@@ -14,21 +14,23 @@
 static bool fp8_scales(WForm *wf, QMatrix *m, Err *err) {
     const QPart *w = &m->part[QPART_WEIGHT], *s = &m->part[QPART_SCALE];
     uint64_t items = w->n_dims == 3 ? w->shape[0] : 1, item_rows = m->n / items;
-    bool by_rows = qpart_count(s) == 1 || qpart_count(s) == m->n || qpart_rows(s) == m->n;
+    bool by_rows = qpart_count(s) == 1 || qpart_count(s) == m->n || qpart_rows(s) == m->n,
+         by_items = items > 1 && qpart_count(s) == items;
     if (m->block_n && m->block_k) {
         uint64_t rows = form_ceil_div(item_rows, m->block_n),
                  cols = form_ceil_div(m->k, m->block_k);
         bool blocks = qpart_rows(s) == items * rows && qpart_cols(s) == cols;
         /* single matrices may be scaled otherwise: the config speaks of most of them */
-        if (!blocks && by_rows) return form_scales(wf, m, err);
-        if (!qpart_shaped(m, QPART_SCALE, items * rows, cols, err)) return false;
-        form_scales_at(wf, m, m->block_k, cols, cols, 1);
-        wf->stored.stack_rows = item_rows;
-        wf->stored.scale_rows = rows;
-        wf->stored.row_div = m->block_n;
-        return true;
+        if (blocks || (!by_rows && !by_items)) {
+            if (!qpart_shaped(m, QPART_SCALE, items * rows, cols, err)) return false;
+            form_scales_at(wf, m, m->block_k, cols, cols, 1);
+            wf->stored.stack_rows = item_rows;
+            wf->stored.scale_rows = rows;
+            wf->stored.row_div = m->block_n;
+            return true;
+        }
     }
-    if (items > 1 && qpart_count(s) == items) {
+    if (by_items) {
         form_scales_at(wf, m, m->k, 1, 1, 1);
         wf->stored.stack_rows = wf->stored.row_div = item_rows;
         wf->stored.scale_rows = 1;
