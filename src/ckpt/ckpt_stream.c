@@ -199,6 +199,7 @@ static void read_direct(CkptStream *s, Piece *p) {
     pthread_mutex_lock(&s->lock);
     busy_end(s, read_bytes(p));
     p->state = PIECE_READY;
+    if (got < 0) s->plain = true; /* it was promised when the file was opened: no more of that */
     if (got < 0 || (uint64_t)got < p->to - read_from(p))
         slot_free(s, p, PIECE_PLAIN);
     else
