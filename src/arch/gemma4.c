@@ -8,6 +8,7 @@
 
 #include "arch/decoder_config.h"
 #include "arch/gemma_shared.h"
+#include "arch/gguf_keys.h"
 #include "block/moe.h"
 
 enum { PATTERN = 6, MAX_WIDTH = 1 << 20, MAX_HEAD_DIM = 1024, MAX_KV_HEADS = 1024 };
@@ -205,6 +206,57 @@ static bool build(Decoder *d, ArchModel *out, Err *err) {
     return gemma_net_finish(&m.g, prog_select(d->b, x), out, err);
 }
 
+static void put_rope(GgufKeys *k, const RopeSpec *r, bool full, uint32_t head_dim, Arena *a) {
+    gguf_keys_f32(k, full ? "rope.freq_base" : "rope.freq_base_swa", r->theta);
+    gguf_keys_u32(k, full ? "rope.dimension_count" : "rope.dimension_count_swa", head_dim);
+    gguf_keys_u32(k, full ? "attention.key_length" : "attention.key_length_swa", head_dim);
+    gguf_keys_u32(k, full ? "attention.value_length" : "attention.value_length_swa", head_dim);
+    if (!full) return;
+    double *divisors = arena_array(a, double, head_dim / 2);
+    for (uint32_t i = 0; divisors && i < head_dim / 2; i++)
+        divisors[i] = r->short_factor ? r->short_factor[i] : 1;
+    k->divisors = divisors;
+    k->n_divisors = divisors ? head_dim / 2 : 0;
+}
+
+/* Each kind of layer has one size of heads there: what layers have beyond it the reader shows. */
+static bool gguf_keys(Decoder *d, GgufKeys *k, Err *err) {
+    Gemma4 m = {.g = {.d = d}};
+    uint32_t n = d->n_layers;
+    bool seen[GEMMA_KINDS] = {false, false};
+    int32_t *kv = arena_array(k->a, int32_t, n), *widths = arena_array(k->a, int32_t, n);
+    if (!kv || !widths) return err_nomem(err, "GGUF keys");
+    if (!read(&m, err) || !gemma_net_gguf_keys(&m.g, PATTERN, k, err)) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        GemmaAttn attn;
+        if (!gemma_net_is_full(&m.g, (int)i, PATTERN, &attn.full, err)) return false;
+        attn.full |= i + 1 == n;
+        if (!attn_read(&m, (int)i, &attn, err) ||
+            !gemma_net_rope(&m.g, attn.full, attn.head_dim, err))
+            return false;
+        kv[i] = (int32_t)attn.n_kv_heads;
+        widths[i] =
+            (int32_t)(d->layer.ffn_width * (m.wide && gemma_net_reuses(&m.g, (int)i) ? 2 : 1));
+        if (!seen[attn.full]) put_rope(k, &m.g.rope[attn.full], attn.full, attn.head_dim, k->a);
+        seen[attn.full] = true;
+    }
+    bool alike = true;
+    for (uint32_t i = 0; i < n; i++) alike = alike && kv[i] == kv[0];
+    if (alike)
+        gguf_keys_u32(k, "attention.head_count_kv", (uint32_t)kv[0]);
+    else
+        gguf_write_i32s(k->out, gguf_keys_name(k, "attention.head_count_kv"), kv, n);
+    if (m.wide)
+        gguf_write_i32s(k->out, gguf_keys_name(k, "feed_forward_length"), widths, n);
+    else
+        gguf_keys_u32(k, "feed_forward_length", d->layer.ffn_width);
+    if (!m.moe) return true;
+    gguf_keys_u32(k, "expert_count", m.n_experts);
+    gguf_keys_u32(k, "expert_used_count", m.k);
+    gguf_keys_u32(k, "expert_feed_forward_length", m.expert_width);
+    return true;
+}
+
 static const RoleDelta NAMES[] = {
     GEMMA_NET_ROLES,
     {ROLE_LAYER_SCALAR, {"layers.%d.layer_scalar", "blk.%d.layer_output_scale"}},
@@ -227,9 +279,11 @@ const Arch ARCH_GEMMA4 = {
     .name = "gemma4",
     .kind = "text",
     .model_types = (const char *const[]){"gemma4_text", NULL},
+    .hf_class = "Gemma4ForCausalLM",
     .gguf = (const char *const[]){"gemma4", NULL},
     .names = NAMES,
     .ignored = (const char *const[]){"*.rotary_emb.inv_freq", NULL},
     .head_dim = 256,
+    .gguf_keys = gguf_keys,
     .build = build,
 };

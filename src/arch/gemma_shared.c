@@ -76,6 +76,8 @@ bool gemma_net_rope(GemmaNet *g, bool full, uint32_t head_dim, Err *err) {
     Decoder *d = g->d;
     RopeSpec *r = &g->rope[full];
     double theta = full ? 1e6 : 1e4;
+    if (g->rope_of[full] == head_dim) return true; /* one spec for all layers of a kind */
+    g->rope_of[full] = head_dim;
     if (d->config->gguf) return gguf_rope(g, full, head_dim, err);
     if (rope_config_has_kinds(d->config))
         return rope_config_kind(d->config, d->arena, full ? "full_attention" : "sliding_attention",

@@ -23,6 +23,7 @@ typedef struct GemmaNet {
         PlaneId k, v;
     } planes[GEMMA_KINDS]; /* of the last layer of a kind that wrote */
     RopeSpec rope[GEMMA_KINDS];
+    uint32_t rope_of[GEMMA_KINDS]; /* the size of heads that it was read for; 0: not yet */
 } GemmaNet;
 
 typedef struct GemmaAttn {

@@ -14,6 +14,9 @@ struct GgufKeys { /* arch.h names it */
     const char *arch;
     Arena *a;
     char name[128];
+    /* of rope's frequencies, for the tensor rope_freqs; n_divisors 0: there is none */
+    const double *divisors;
+    uint32_t n_divisors;
 };
 
 const char *gguf_keys_name(GgufKeys *k, const char *rest); /* until the next call */

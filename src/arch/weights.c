@@ -15,7 +15,7 @@ WeightTable *weights_new(const Checkpoint *ck, const RoleDelta *deltas, const ch
     *t = (WeightTable){.ck = ck, .ignored = ignored, .a = a};
     t->finder = (ModuleFinder){
         .ck = ck, .config = &t->config, .used = arena_array(a, bool, ck->n_tensors + 1), .a = a};
-    t->values = arena_array(a, bool, ck->n_tensors + 1);
+    t->values = arena_array(a, const WeightOrigin *, ck->n_tensors + 1);
     if (!t->finder.used || !t->values) return NULL;
     weights_names_open(t, deltas);
     /* reported like the first missing tensor */
@@ -183,7 +183,9 @@ const double *weights_values(WeightTable *t, Role role, int layer, const char *s
     WeightSource src;
     if (t->err.kind || !part_take(t, WEIGHT_VECTOR, layer, suffix, &part, &src)) return NULL;
     const CkptTensor *ct = weights_role_find(t, role, layer, suffix);
-    if (ct) t->values[ct - t->ck->tensors] = true;
+    WeightOrigin *o = arena_new(t->a, WeightOrigin);
+    if (o) *o = (WeightOrigin){.role = role, .layer = layer, .suffix = suffix};
+    if (ct) t->values[ct - t->ck->tensors] = o;
     float *x = arena_array(t->a, float, n);
     double *out = arena_array(t->a, double, n);
     WeightScratch sc = {0};
@@ -284,6 +286,6 @@ bool weights_finish(WeightTable *t, Err *err) {
 Str weights_prefix(const WeightTable *t) { return t->n.prefix; }
 Str weights_root(const WeightTable *t) { return t->n.root; }
 bool weights_is_used(const WeightTable *t, size_t i) { return t->finder.used[i]; }
-bool weights_is_value(const WeightTable *t, size_t i) { return t->values[i]; }
+const WeightOrigin *weights_value_of(const WeightTable *t, size_t i) { return t->values[i]; }
 uint32_t weights_count(const WeightTable *t) { return t->n_weights; }
 const ArchWeight *weights_get(const WeightTable *t, int32_t source) { return &t->weights[source]; }

@@ -312,8 +312,8 @@ Str weights_prefix(const WeightTable *t);
 Str weights_root(const WeightTable *t);
 /* Whether tensor i of the checkpoint is part of something that was taken or is known to be useless. */
 bool weights_is_used(const WeightTable *t, size_t i);
-/* Whether weights_values() read it: it is part of the model and of no program. */
-bool weights_is_value(const WeightTable *t, size_t i);
+/* What weights_values() read it as: it is part of the model and of no program. NULL: it did not. */
+const WeightOrigin *weights_value_of(const WeightTable *t, size_t i);
 bool weights_glob(const char *pattern, Str s); /* '*' is any run of characters */
 uint32_t weights_count(const WeightTable *t);
 const ArchWeight *weights_get(const WeightTable *t, int32_t source);

@@ -19,7 +19,8 @@ struct WeightTable {
     Arena *a;
     QuantConfig config;
     ModuleFinder finder; /* its used: per checkpoint tensor */
-    bool *values;        /* per checkpoint tensor: read right away */
+    const WeightOrigin *
+        *values; /* per checkpoint tensor: as what it was read right away, or NULL */
     ArchWeight *weights;
     uint32_t n_weights, cap;
     Err err;

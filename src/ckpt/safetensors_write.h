@@ -33,7 +33,7 @@ bool safetensors_write_open(SafetensorsOut *o, const char *dir, const CkptTensor
 /* Bytes of tensor i from its byte `at`; each byte once. */
 bool safetensors_write_put(SafetensorsOut *o, size_t i, uint64_t at, const void *bytes, size_t n,
                            Err *err) MUST_CHECK;
-/* All tensors as holes: files whose heads can be read before there is data. */
+/* All tensors that were not put as holes: files whose heads can be read before there is data. */
 bool safetensors_write_holes(SafetensorsOut *o, Err *err) MUST_CHECK;
 /* ERR_INTERNAL if a tensor is not complete. */
 bool safetensors_write_finish(SafetensorsOut *o, Err *err) MUST_CHECK;

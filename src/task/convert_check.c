@@ -57,7 +57,7 @@ static bool same_rope(const RopeSpec *a, const RopeSpec *b, uint32_t length_clas
     rope_inv_freq(a, length_class, x, &fx);
     rope_inv_freq(b, length_class, y, &fy);
     for (uint32_t i = 0; i < a->rot_dim / 2; i++)
-        if (!(fabsf(x[i] - y[i]) <= 1e-5f * fabsf(x[i]))) return false;
+        if (!(fabsf(x[i] - y[i]) <= 1e-5f * fabsf(x[i]) + 1e-25f)) return false;
     return fabsf(fx - fy) <= 1e-5f * fabsf(fx);
 }
 

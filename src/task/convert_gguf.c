@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arch/gguf_keys.h"
 #include "base/os.h"
 #include "task/convert_plan.h"
 
@@ -83,61 +84,78 @@ static bool name_item(ConvertPlan *p, size_t i, const GgufTypes *types, GgufOut 
 static const char *const ROPE_NAMES[] = {"rope_freqs.weight", "rope_factors_long.weight",
                                          "rope_factors_short.weight"};
 
-/* Some frequency scalings are tensors there: divisors of each frequency. */
-static bool rope_tables(const ConvertPlan *p, float *out[3], Err *err) {
+typedef struct RopeTables { /* divisors of each frequency; NULL: there is none */
+    float *of[3];
+    uint32_t n;
+} RopeTables;
+
+static bool from_divisors(const ConvertPlan *p, const GgufKeys *k, RopeTables *out, Err *err) {
+    out->n = k->n_divisors;
+    out->of[0] = arena_array(p->a, float, out->n);
+    if (!out->of[0]) return err_nomem(err, "rope factors");
+    for (uint32_t i = 0; i < out->n; i++) /* those that stand still: as llama.cpp has it */
+        out->of[0][i] = isinf(k->divisors[i]) ? 1e30f : (float)k->divisors[i];
+    return true;
+}
+
+/* Some frequency scalings are tensors there. */
+static bool rope_tables(const ConvertPlan *p, const GgufKeys *k, RopeTables *out, Err *err) {
     const RopeSpec *r = &p->arch.resolved->layer.rope_spec;
-    uint32_t n = r->rot_dim / 2;
+    uint32_t n = out->n = r->rot_dim / 2;
     float scaled[ROPE_MAX_PAIRS], plain[ROPE_MAX_PAIRS], factor;
-    for (int k = 0; k < 3; k++) {
-        out[k] = NULL;
-        if (k ? r->kind != ROPE_LONG : r->kind != ROPE_LLAMA3) continue;
-        if (!(out[k] = arena_array(p->a, float, n))) return err_nomem(err, "rope factors");
+    if (k->n_divisors) return from_divisors(p, k, out, err);
+    for (int i = 0; i < 3; i++) {
+        if (i ? r->kind != ROPE_LONG : r->kind != ROPE_LLAMA3) continue;
+        if (!(out->of[i] = arena_array(p->a, float, n))) return err_nomem(err, "rope factors");
     }
-    for (uint32_t i = 0; out[1] && i < n; i++) {
-        out[1][i] = (float)r->long_factor[i];
-        out[2][i] = (float)r->short_factor[i];
+    for (uint32_t i = 0; out->of[1] && i < n; i++) {
+        out->of[1][i] = (float)r->long_factor[i];
+        out->of[2][i] = (float)r->short_factor[i];
     }
-    if (!out[0]) return true;
+    if (!out->of[0]) return true;
     RopeSpec unscaled = *r;
     unscaled.kind = ROPE_PLAIN;
     unscaled.short_factor = NULL;
     rope_inv_freq(r, 0, scaled, &factor);
     rope_inv_freq(&unscaled, 0, plain, &factor);
-    for (uint32_t i = 0; i < n; i++) out[0][i] = plain[i] / scaled[i];
+    for (uint32_t i = 0; i < n; i++) out->of[0][i] = plain[i] / scaled[i];
     return true;
 }
 
-static bool add_rope_tables(const ConvertPlan *p, float *const tables[3], GgufOut *out, Err *err) {
+static bool add_rope_tables(const RopeTables *tables, GgufOut *out, Err *err) {
     for (int k = 0; k < 3; k++) {
-        if (!tables[k]) continue;
+        if (!tables->of[k]) continue;
         CkptTensor t = {.name = str_c(ROPE_NAMES[k]), .dtype = DTYPE_F32, .n_dims = 1};
-        t.shape[0] = p->arch.resolved->layer.rope_spec.rot_dim / 2;
+        t.shape[0] = tables->n;
         if (!gguf_write_tensor(out, &t, err)) return false;
     }
     return true;
 }
 
 /* They lie in front of all others. */
-static bool put_rope_tables(float *const tables[3], GgufOut *out, Err *err) {
+static bool put_rope_tables(const RopeTables *tables, GgufOut *out, Err *err) {
     size_t i = 0;
     for (int k = 0; k < 3; k++) {
-        if (!tables[k]) continue;
-        if (!gguf_write_put(out, i, 0, tables[k], (size_t)out->tensors[i].n_bytes, err))
+        if (!tables->of[k]) continue;
+        if (!gguf_write_put(out, i, 0, tables->of[k], (size_t)out->tensors[i].n_bytes, err))
             return false;
         i++;
     }
     return true;
 }
 
-static bool finish(ConvertPlan *p, GgufOut *out, float *const tables[3], const char *path,
+static bool finish(ConvertPlan *p, GgufOut *out, const RopeTables *tables, const char *path,
                    Err *err) {
     const ConvertSink sink = {.gguf = out};
     ArchModel reader;
     if (!gguf_write_open(out, path, err) || !put_rope_tables(tables, out, err)) return false;
+    size_t n = p->n_items - p->n_values;
+    if (p->n_values && !convert_run(p->ck, p->items + n, p->n_values, &sink, p->o, err))
+        return false;
     if (p->arch.text && (!convert_check(p, out->file.temporary, &reader, err) ||
                          !convert_turn_heads(p, &reader, err)))
         return false;
-    if (!convert_run(p->ck, p->items, p->n_items, &sink, p->o, err) || !gguf_write_finish(out, err))
+    if (!convert_run(p->ck, p->items, n, &sink, p->o, err) || !gguf_write_finish(out, err))
         return false;
     for (size_t i = 0; i < out->n_tensors; i++) p->report->bytes_out += out->tensors[i].n_bytes;
     return true;
@@ -147,7 +165,7 @@ bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) {
     const char *arch = convert_gguf_arch(p->arch.arch);
     const GgufTypes *types;
     GgufOut g;
-    float *tables[3] = {0};
+    RopeTables tables = {0};
     if (!types_find(p, &types, err) || !may_write(p, out, err)) return false;
     if (!arch || (!p->arch.layers && !p->arch.both_ways && !p->arch.arch->gguf_keys))
         return err_set(err, ERR_UNSUPPORTED, "family %s has no GGUF form that can be written",
@@ -155,10 +173,11 @@ bool convert_to_gguf(ConvertPlan *p, const char *out, Err *err) {
     gguf_write_init(&g, p->a);
     gguf_write_str(&g, "general.architecture", str_c(arch));
     gguf_write_u32(&g, "general.file_type", gguftypes_file_type(types));
-    bool ok = convert_keys(p, arch, &g, err) && convert_vocab(p, &g, err) &&
-              rope_tables(p, tables, err) && add_rope_tables(p, tables, &g, err);
+    GgufKeys keys = {.out = &g, .arch = arch, .a = p->a};
+    bool ok = convert_keys(p, &keys, err) && convert_vocab(p, &g, err) &&
+              rope_tables(p, &keys, &tables, err) && add_rope_tables(&tables, &g, err);
     for (size_t i = 0; ok && i < p->n_items; i++) ok = name_item(p, i, types, &g, err);
-    ok = ok && finish(p, &g, tables, out, err);
+    ok = ok && finish(p, &g, &tables, out, err);
     gguf_write_drop(&g);
     return ok;
 }
@@ -266,7 +285,7 @@ static bool is_own_key(Str key) {
 bool convert_gguf_again(ConvertPlan *p, const char *out, Err *err) {
     const GgufTypes *types;
     const Gguf *g = p->ck->config.gguf;
-    float *tables[3] = {0};
+    RopeTables tables = {0};
     GgufOut o;
     if (!types_find(p, &types, err) || !may_write(p, out, err)) return false;
     gguf_write_init(&o, p->a);
@@ -277,7 +296,7 @@ bool convert_gguf_again(ConvertPlan *p, const char *out, Err *err) {
     bool ok = true;
     for (size_t i = 0; ok && i < p->ck->n_tensors; i++)
         ok = add_again(p, &p->ck->tensors[i], types, &o, err);
-    ok = ok && finish(p, &o, tables, out, err);
+    ok = ok && finish(p, &o, &tables, out, err);
     gguf_write_drop(&o);
     return ok;
 }

@@ -211,6 +211,19 @@ static bool add_rows(Lister *l, const ArchWeight *w, Role role, uint32_t first, 
     return add(l, &it, o, w->name, err);
 }
 
+/* A vector that is part of no program. */
+static bool add_value(Lister *l, const CkptTensor *t, const WeightOrigin *o, Err *err) {
+    WeightSource *s = arena_new(l->p->a, WeightSource);
+    ConvertItem it = {.n_parts = 1, .k = 1, .is_vector = true};
+    if (!s) return err_nomem(err, "a list of tensors");
+    if (!convert_source(l->p, t, s, err)) return false;
+    it.parts = s;
+    it.n = (uint64_t)s->n * s->k;
+    it.tensor.n_dims = 1;
+    it.tensor.shape[0] = it.n;
+    return add(l, &it, o, s->name, err);
+}
+
 static bool add_weight(Lister *l, const ArchWeight *w, Err *err) {
     const WeightOrigin *o = &w->origins[0];
     if (o->n_experts) return add_experts(l, w, err);
@@ -234,10 +247,11 @@ bool convert_list_gguf(ConvertPlan *p, Err *err) {
     bool ok = true;
     for (uint32_t i = 0; ok && i < weights_count(t); i++)
         ok = add_weight(&l, weights_get(t, (int32_t)i), err);
-    for (size_t i = 0; ok && i < p->ck->n_tensors; i++)
-        if (weights_is_value(t, i))
-            ok = err_set(err, ERR_UNSUPPORTED, "family %s: tensor " STR_F " is not written to GGUF",
-                         p->arch.arch->name, STR_A(p->ck->tensors[i].name));
+    for (size_t i = 0; ok && i < p->ck->n_tensors; i++) {
+        const WeightOrigin *o = weights_value_of(t, i);
+        ok = !o || add_value(&l, &p->ck->tensors[i], o, err);
+        p->n_values += ok && o;
+    }
     map_deinit(&l.seen);
     return ok;
 }

@@ -11,13 +11,13 @@ typedef struct Keys {
     const Decoder *d;
     const LayerSpec *l; /* of the first layer */
     GgufOut *out;
-    GgufKeys g;
+    GgufKeys *g;
 } Keys;
 
-static const char *key(Keys *k, const char *rest) { return gguf_keys_name(&k->g, rest); }
-static void put_u32(Keys *k, const char *rest, uint32_t v) { gguf_keys_u32(&k->g, rest, v); }
-static void put_f32(Keys *k, const char *rest, double v) { gguf_keys_f32(&k->g, rest, v); }
-static void put_bool(Keys *k, const char *rest, bool v) { gguf_keys_bool(&k->g, rest, v); }
+static const char *key(Keys *k, const char *rest) { return gguf_keys_name(k->g, rest); }
+static void put_u32(Keys *k, const char *rest, uint32_t v) { gguf_keys_u32(k->g, rest, v); }
+static void put_f32(Keys *k, const char *rest, double v) { gguf_keys_f32(k->g, rest, v); }
+static void put_bool(Keys *k, const char *rest, bool v) { gguf_keys_bool(k->g, rest, v); }
 
 static const LayerSpec *layer_with(const Keys *k, Mixer mixer) {
     for (uint32_t i = 0; i < k->d->n_layers; i++)
@@ -346,12 +346,12 @@ static bool put_loner(Keys *k, Err *err) {
     put_f32(k, "attention.layer_norm_rms_epsilon", k->d->eps);
     put_u32(k, "vocab_size", k->d->vocab);
     if (k->d->logit_softcap != 0) put_f32(k, "final_logit_softcapping", k->d->logit_softcap);
-    return k->d->arch->gguf_keys(&d, &k->g, err);
+    return k->d->arch->gguf_keys(&d, k->g, err);
 }
 
-bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err) {
-    Keys k = {.p = p, .d = p->arch.resolved, .l = p->arch.layers, .out = out};
-    k.g = (GgufKeys){.out = out, .arch = arch, .a = p->a};
+bool convert_keys(const ConvertPlan *p, GgufKeys *keys, Err *err) {
+    GgufOut *out = keys->out;
+    Keys k = {.p = p, .d = p->arch.resolved, .l = p->arch.layers, .out = out, .g = keys};
     gguf_write_str(out, "general.type", STR("model"));
     gguf_write_str(out, "general.name", model_name(p));
     gguf_write_u32(out, "general.quantization_version", 2);

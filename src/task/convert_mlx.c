@@ -261,8 +261,11 @@ static bool outline(Mlx *m, const OutDir *d, Err *err) {
     SafetensorsOut st = {0};
     ArchModel reader;
     if (!name_items(m, err) || !write_config(m, d, err)) return false;
-    bool ok = open_tensors(m, d, &st, err) && safetensors_write_holes(&st, err) &&
-              safetensors_write_finish(&st, err);
+    const ConvertSink sink = {.safetensors = &st};
+    const ConvertItem *values = p->items + (p->n_items - p->n_values);
+    bool ok = open_tensors(m, d, &st, err) &&
+              (!p->n_values || convert_run(p->ck, values, p->n_values, &sink, p->o, err)) &&
+              safetensors_write_holes(&st, err) && safetensors_write_finish(&st, err);
     safetensors_write_drop(&st);
     return ok && convert_check(p, d->temporary, &reader, err);
 }

@@ -15,7 +15,8 @@ typedef struct ConvertPlan {
     ConvertItem *items;
     const WeightOrigin **origins; /* of each item */
     size_t n_items, cap;
-    DType decoded; /* float type of what is decoded, where nothing else tells */
+    size_t n_values; /* the last of them: what building a program reads */
+    DType decoded;   /* float type of what is decoded, where nothing else tells */
     Arena *a;
 } ConvertPlan;
 
@@ -67,7 +68,7 @@ typedef struct GgufMatrix {
 DType gguftypes_of(const GgufTypes *t, const GgufMatrix *m);
 
 /* convert_keys.c, convert_vocab.c: the metadata of a GGUF. */
-bool convert_keys(const ConvertPlan *p, const char *arch, GgufOut *out, Err *err) MUST_CHECK;
+bool convert_keys(const ConvertPlan *p, GgufKeys *keys, Err *err) MUST_CHECK;
 bool convert_vocab(const ConvertPlan *p, GgufOut *out, Err *err) MUST_CHECK;
 
 /* convert_check.c: reads back what the file (directory) at path says, its data not yet written:

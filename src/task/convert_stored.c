@@ -271,14 +271,17 @@ static bool add_beside(Stored *s, const CkptTensor *ct, Err *err) {
 }
 
 static bool add_others(Stored *s, Err *err) {
-    const ConvertPlan *p = s->p;
+    ConvertPlan *p = s->p;
+    const WeightTable *t = p->arch.weights;
     for (size_t i = 0; i < p->ck->n_tensors; i++) {
         const CkptTensor *ct = &p->ck->tensors[i];
-        bool used = weights_is_used(p->arch.weights, i);
-        bool beside =
-            used ? weights_is_value(p->arch.weights, i) : arch_is_beside(&p->arch, ct->name);
+        bool beside = !weights_is_used(t, i) && arch_is_beside(&p->arch, ct->name);
         if (beside && !add_beside(s, ct, err)) return false;
     }
+    size_t before = p->n_items;
+    for (size_t i = 0; i < p->ck->n_tensors; i++)
+        if (weights_value_of(t, i) && !add_beside(s, &p->ck->tensors[i], err)) return false;
+    p->n_values = p->n_items - before;
     return true;
 }
 
