@@ -53,15 +53,6 @@ INLINE void vectors_spread(const unsigned char *from, uint32_t h, uint32_t n, un
     for (; n > 0; n--, from += 4 * (size_t)h, to += CODE_VEC) memcpy(to, from, CODE_VEC);
 }
 
-static void unit_spread(const PackedMat *m, const unsigned char *from, uint32_t lanes,
-                        unsigned char *to) {
-    const uint32_t first = lanes < TILE_ROWS ? lanes : TILE_ROWS;
-    vectors_spread(from, first, m->bits, to);
-    if (lanes > first)
-        vectors_spread(from + packed_half_bytes(m, first), lanes - first, m->bits,
-                       to + packed_half_bytes(m, TILE_ROWS));
-}
-
 /* Two runs of 16-bit scales, or of scales and biases. */
 static void scales_spread(const unsigned char *from, uint32_t lanes, unsigned char *to) {
     memcpy(to, from, CODE_VEC / 2);
@@ -72,16 +63,23 @@ static void scales_spread(const unsigned char *from, uint32_t lanes, unsigned ch
  * returns what is behind it. */
 static unsigned char *edge_tile(const PackedMat *m, const unsigned char *tile, uint32_t lanes,
                                 unsigned char *to) {
-    const size_t unit = packed_half_bytes(m, m->tile_rows);
-    for (uint32_t u = 0; u < m->n_units; u++) {
-        const unsigned char *from = tile + packed_unit_at(m, lanes, u);
-        if (m->in_stream && u % (stream_groups(m) * m->units_per_group) == 0) {
-            scales_spread(from - 4 * (size_t)lanes, lanes, to);
+    const uint32_t first = lanes < TILE_ROWS ? lanes : TILE_ROWS, bits = m->bits,
+                   in_block = m->in_stream ? stream_groups(m) * m->units_per_group : UINT32_MAX;
+    uint32_t left = m->in_stream ? 0 : UINT32_MAX;
+    if (!m->in_stream) tile += packed_unit_at(m, lanes, 0);
+    for (uint32_t u = 0; u < m->n_units; u++, left--) {
+        if (left == 0) {
+            scales_spread(tile, lanes, to);
+            tile += 4 * (size_t)lanes;
             to += CODE_VEC;
+            left = in_block;
         }
         if ((u + 1) * UNIT_COLS > m->k) break;
-        unit_spread(m, from, lanes, to);
-        to += unit;
+        vectors_spread(tile, first, bits, to);
+        if (lanes > first)
+            vectors_spread(tile + bits * 4 * first, lanes - first, bits, to + bits * CODE_VEC);
+        tile += packed_half_bytes(m, lanes);
+        to += packed_half_bytes(m, m->tile_rows);
     }
     return to;
 }

@@ -26,8 +26,8 @@ static const uint8_t *unit_bytes(const FArgs *a, uint32_t u, uint8_t *out) {
         return out;
     switch (m->bits) {
         FINE_BITS(1)
-        FINE_BITS(2) FINE_BITS(3) FINE_BITS(4) FINE_BITS(5) FINE_BITS(6) FINE_BITS(7) default
-            : return p;
+        FINE_BITS(2)
+        FINE_BITS(3) FINE_BITS(4) FINE_BITS(5) FINE_BITS(6) FINE_BITS(7) default : return p;
     }
 }
 
@@ -110,10 +110,13 @@ INLINE vf fine_weight(vi v, const int i, const int type, VfTable values, vf scal
     uint32_t own[UNIT_COLS];
 
 #if defined(Q_ALL_ROWS)
-enum { FINE_SIZES = 4 };
-static const uint32_t SIZES[FINE_SIZES] = {1, 2, 4, 8};
-#define FINE_ROWS(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
-#define EACH_SIZE(M, ...) M(1, __VA_ARGS__) M(2, __VA_ARGS__) M(4, __VA_ARGS__) M(8, __VA_ARGS__)
+enum { FINE_SIZES = 7 };
+static const uint32_t SIZES[FINE_SIZES] = {1, 2, 3, 4, 6, 8, 12};
+#define FINE_ROWS(M) Q_ROWS(M)
+#define EACH_SIZE(M, ...)                                                                          \
+    M(1, __VA_ARGS__)                                                                              \
+    M(2, __VA_ARGS__)                                                                              \
+    M(3, __VA_ARGS__) M(4, __VA_ARGS__) M(6, __VA_ARGS__) M(8, __VA_ARGS__) M(12, __VA_ARGS__)
 #else
 enum { FINE_SIZES = 2 };
 static const uint32_t SIZES[FINE_SIZES] = {1, 2};
@@ -126,11 +129,11 @@ INLINE void fine_tile(const FArgs *args, const int R, const int type) {
     const size_t s = args->x_stride;
     const float *x = args->x;
     FINE_ROWS(FINE_DECLARE)
+    const size_t unit = 2 * packed_half_bytes(m, TILE_ROWS);
     for (uint32_t u = 0; u < m->n_units; u++, x += UNIT_COLS) {
         const uint32_t n = m->k - u * UNIT_COLS < UNIT_COLS ? m->k - u * UNIT_COLS : UNIT_COLS;
-        for (size_t z = 0; z < 2 * packed_half_bytes(m, TILE_ROWS); z += CODE_VEC)
-            __builtin_prefetch(args->tile + 2 * packed_half_bytes(m, TILE_ROWS) * u + Q_AHEAD + z,
-                               0, 2);
+        for (size_t z = 0; z < unit; z += CODE_VEC)
+            __builtin_prefetch(args->tile + unit * u + Q_AHEAD + z, 0, 2);
         FINE_UNIT(n, FINE_ROWS(FINE_STEP))
     }
     const int n0 = args->n_out < 16 ? args->n_out : 16, n1 = args->n_out - n0;
@@ -159,6 +162,8 @@ static FKernel *const KERNELS[4][FINE_SIZES] = {{EACH_SIZE(FINE_ENTRY, integers)
                                                 {EACH_SIZE(FINE_ENTRY, e4m3)},
                                                 {EACH_SIZE(FINE_ENTRY, e5m2)},
                                                 {EACH_SIZE(FINE_ENTRY, four)}};
+
+const uint32_t ISA(fine_rows) = FINE_SIZES > 2 ? 12 : 2;
 
 static int type_of(const PackedMat *m) {
     return m->integers                 ? FINE_INTEGERS

@@ -1,5 +1,4 @@
 #if defined(__x86_64__)
 #include "backend/cpu/vec_avx2.h"
-#define Q_FOUR_ROWS
 #include "backend/cpu/fine.inc.c"
 #endif

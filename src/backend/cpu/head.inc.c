@@ -47,25 +47,34 @@ INLINE vi load_sub(const PackedMat *m, const unsigned char *p) {
 typedef struct HeadLanes {
     const unsigned char *head;
     PackedHead h;
-    uint32_t lanes, lane; /* of the head; shared: not lane, but */
-    uint32_t shared[16];  /* the lanes there */
-    uint64_t at[16];      /* flat_super: element in column 0 */
-    float d[16];          /* up to column `until` */
+    uint32_t lanes, lane;   /* of the head; shared: not lane, but */
+    bool one, near;         /* shared: one lane for all; within 16 */
+    int32_t from_first[16]; /* shared: behind the first */
+    uint32_t shared[16];    /* the lanes there */
+    uint64_t at[16];        /* flat_super: element in column 0 */
+    float d[16];            /* up to column `until` */
     uint64_t until;
 } HeadLanes;
 
-static HeadLanes head_lanes(const PackedMat *m, uint32_t tile, uint32_t lane) {
-    HeadLanes l = {.lane = lane};
+static void head_lanes(const PackedMat *m, uint32_t tile, uint32_t lane, HeadLanes *l) {
+    l->lane = lane;
+    l->until = 0;
     for (uint32_t i = 0; i < 16 && (m->is_shared || m->flat_super); i++) {
         uint32_t row = tile * m->tile_rows + lane + i;
         if (row >= m->n) row = m->n - 1;
-        l.at[i] = (uint64_t)packed_stored_row(m, row) * m->k;
-        if (m->is_shared) l.shared[i] = packed_lane(m, row).lane;
+        l->at[i] = (uint64_t)packed_stored_row(m, row) * m->k;
+        if (m->is_shared) l->shared[i] = packed_lane(m, row).lane;
     }
-    l.head = m->is_shared ? m->shared : packed_tile(m, tile);
-    l.lanes = m->is_shared ? m->n_shared : packed_lanes(m, tile);
-    l.h = packed_head(m, l.lanes);
-    return l;
+    l->one = l->near = m->is_shared && !m->flat_super && !m->flat_scale;
+    if (!m->is_shared) l->shared[0] = 0;
+    for (uint32_t i = 0; i < 16 && l->near; i++) {
+        l->from_first[i] = (int32_t)(l->shared[i] - l->shared[0]);
+        l->near = l->shared[i] - l->shared[0] < 16;
+        l->one = l->one && l->from_first[i] == 0;
+    }
+    l->head = m->is_shared ? m->shared : packed_tile(m, tile);
+    l->lanes = m->is_shared ? m->n_shared : packed_lanes(m, tile);
+    l->h = packed_head(m, l->lanes);
 }
 
 /* d of column k and the ones that follow. */
@@ -105,6 +114,18 @@ INLINE void head_two_level(const PackedMat *m, const HeadLanes *l, uint32_t s, u
                                           vi_to_vf(min))));
 }
 
+/* Sixteen zero points, each eight of them in as many bytes as one has bits. */
+INLINE void head_zeros(const PackedMat *m, const unsigned char *z, float *out) {
+    const uint64_t mask = (1u << m->zero_bits) - 1;
+    uint64_t eight[2];
+    int32_t zero[16];
+    memcpy(&eight[0], z, 8);
+    memcpy(&eight[1], z + m->zero_bits, 8);
+    for (unsigned i = 0; i < 16; i++)
+        zero[i] = m->zero_base + (int32_t)(eight[i / 8] >> i % 8 * m->zero_bits & mask);
+    vf_store(out, vi_to_vf(vi_load(zero)));
+}
+
 INLINE void head_one_level(const PackedMat *m, const HeadLanes *l, uint32_t s, float *scale,
                            float *bias) {
     size_t at = (size_t)s * l->lanes + l->lane;
@@ -112,8 +133,10 @@ INLINE void head_one_level(const PackedMat *m, const HeadLanes *l, uint32_t s, f
     if (m->offset == WOFFSET_BIAS)
         vf_store(bias, load_scale(l->head + l->h.bias, m->scale_dtype, at));
     if (m->offset != WOFFSET_ZERO) return;
-    for (uint32_t i = 0; i < TILE_ROWS && l->lane + i < l->lanes; i++)
-        bias[i] = (float)packed_zero_at(m, l->head + l->h.bias, l->lanes, s, l->lane + i);
+    head_zeros(m,
+               l->head + l->h.bias + s * packed_zero_bytes(m, l->lanes) +
+                   (size_t)l->lane * m->zero_bits / 8,
+               bias);
 }
 
 /* Which one of the shared scales each lane has. */
@@ -125,6 +148,25 @@ static void shared_places(const PackedMat *m, const HeadLanes *l, uint32_t s, ui
         place[i] = each == 0    ? (size_t)s * l->lanes + l->shared[i]
                    : shift >= 0 ? ((l->at[i] + k) >> shift) - m->shared_from
                                 : (l->at[i] + k) / each - m->shared_from;
+}
+
+/* The rows of scales that sixteen lanes have lie next to each other, nearly always: they are loaded
+ * and spread. */
+static void head_spread(const PackedMat *m, const HeadLanes *l, uint32_t s, float *scale,
+                        float *bias) {
+    const size_t at = (size_t)s * l->lanes + l->shared[0];
+    vf v = m->sub == WSUB_NONE ? load_scale(l->head + l->h.scale, m->scale_dtype, at)
+                               : widen_sub(m, vi_load_u8(l->head + l->h.sub + at));
+    if (l->one) {
+        v = vf_set1(vf_first(v));
+    } else {
+        vf_store(scale, v);
+        v = vf_lookup(vf_table(scale), vi_load(l->from_first));
+    }
+    vf_store(scale, v);
+    if (m->offset != WOFFSET_ZERO) return;
+    for (uint32_t i = 0; i < TILE_ROWS; i++)
+        bias[i] = (float)packed_zero_at(m, l->head + l->h.bias, l->lanes, s, l->shared[i]);
 }
 
 /* Most lanes have the scale that their neighbour has. */
@@ -149,19 +191,37 @@ static void head_shared(const PackedMat *m, const HeadLanes *l, uint32_t s, uint
     }
 }
 
+/* A scale for each group, and nothing that rows share: nearly always. */
+static void head_plain(const PackedMat *m, const HeadLanes *l, uint32_t n, float *scale,
+                       float *bias) {
+    const uint32_t step = m->tile_rows, cols = m->group ? m->group : m->scale_cols;
+    if (m->sub == WSUB_NONE)
+        for (uint32_t g = 0; g < n; g++, scale += step, bias += step)
+            head_one_level(m, l, g, scale, bias);
+    else
+        for (uint32_t g = 0; g < n; g++, scale += step, bias += step)
+            head_two_level(m, l, g, g * cols, scale, bias);
+}
+
 static void head_half(const PackedMat *m, HeadLanes *l, uint32_t n, float *scale, float *bias) {
-    uint32_t prev = UINT32_MAX;
-    for (uint32_t g = 0; g < n; g++, scale += m->tile_rows, bias += m->tile_rows) {
-        const uint32_t s = m->group ? packed_scale_of(m, g) : g,
-                       k = m->group ? g * m->group : g * m->scale_cols;
+    const bool each = m->group == 0 || (m->group == m->scale_cols && !m->scale_of);
+    const uint32_t step = m->tile_rows, cols = m->group ? m->group : m->scale_cols;
+    if (each && !m->is_shared && !m->flat_super) {
+        head_plain(m, l, n, scale, bias);
+        return;
+    }
+    for (uint32_t g = 0, prev = UINT32_MAX; g < n; g++, scale += step, bias += step) {
+        const uint32_t s = each ? g : packed_scale_of(m, g), k = g * cols;
         if (s == prev) {
-            memcpy(scale, scale - m->tile_rows, TILE_ROWS * sizeof *scale);
-            memcpy(bias, bias - m->tile_rows, TILE_ROWS * sizeof *bias);
+            memcpy(scale, scale - step, TILE_ROWS * sizeof *scale);
+            memcpy(bias, bias - step, TILE_ROWS * sizeof *bias);
             continue;
         }
         prev = s;
         if (m->flat_super && k >= l->until) flat_move(m, l, k);
-        if (m->is_shared)
+        if (l->near)
+            head_spread(m, l, s, scale, bias);
+        else if (m->is_shared)
             head_shared(m, l, s, k, scale, bias);
         else if (m->sub == WSUB_NONE)
             head_one_level(m, l, s, scale, bias);
@@ -178,7 +238,8 @@ static size_t head_decode(const PackedMat *m, uint32_t tile, float *scale, float
     const uint32_t lanes = packed_lanes(m, tile);
     uint32_t n = m->group ? m->n_groups : m->n_scales;
     for (uint32_t lane = 0; lane < lanes; lane += TILE_ROWS) {
-        HeadLanes l = head_lanes(m, tile, lane);
+        HeadLanes l;
+        head_lanes(m, tile, lane, &l);
         head_half(m, &l, n, scale + lane, bias + lane);
     }
     for (uint32_t g = 0; lanes < m->tile_rows && g < n; g++) {

@@ -297,10 +297,13 @@ static void float_rows(const Linear *l, FArgs *a, DType t, uint32_t n0, uint32_t
     }
 }
 
-/* Group 0, many rows: pieces of the tile are widened once, and sums go on from one to the next. */
+enum { FINE_PIECE = 128 /* columns: 16 KiB as f32 */ };
+
+/* Group 0, more than a few rows: pieces of the tile are widened once, and sums go on from one to the next. */
 static void fine_pieces(const Linear *l, const FArgs *tile, float *room, size_t n_floats,
                         uint32_t n0, uint32_t b0, uint32_t b1) {
-    const uint32_t piece = (uint32_t)(n_floats / FLOAT_TILE_ROWS) / UNIT_COLS * UNIT_COLS;
+    const size_t room_cols = n_floats / FLOAT_TILE_ROWS / UNIT_COLS * UNIT_COLS;
+    const uint32_t piece = room_cols < FINE_PIECE ? (uint32_t)room_cols : FINE_PIECE;
     for (uint32_t k0 = 0, n; k0 < tile->k; k0 += n) {
         n = tile->k - k0 < piece ? tile->k - k0 : piece;
         ISA(fine_expand)(tile, k0, n, room);
@@ -327,13 +330,13 @@ static void float_tiles(const Linear *l, uint32_t tile, uint32_t b0, uint32_t b1
     a.add = l->add ? l->add + n0 : NULL;
     if (m->kind == PACKED_FLOATS) {
         a.tile = packed_tile(m, tile);
-        a.step = (size_t)a.n_out * dtype_size16(t);
+        a.step = packed_lanes(m, tile) * dtype_size16(t);
     } else if (!widen_args(m, tile, (unsigned char *)scratch, edge, &a, &used)) {
         widen_tile(m, tile, scratch);
         a.tile = (const unsigned char *)scratch;
         a.step = FLOAT_TILE_ROWS * sizeof *scratch;
         t = DTYPE_F32;
-    } else if (m->group == 0 && b1 - b0 > 1) {
+    } else if (m->group == 0 && l->x.rows > ISA(fine_rows)) {
         fine_pieces(l, &a, scratch + used / sizeof *scratch,
                     (l->aux->tile_bytes - used) / sizeof *scratch, n0, b0, b1);
         return;
@@ -358,6 +361,7 @@ static void linear_part(const Linear *l, int i_thread, int n_threads) {
     }
     size_t block_bytes = (size_t)ACT_BLOCK_ROWS * m->k * (codes ? 1 : 4);
     uint32_t piece = L2_ACT_BYTES / block_bytes > 0 ? (uint32_t)(L2_ACT_BYTES / block_bytes) : 1;
+    if (m->kind == PACKED_WIDEN && m->group == 0) piece = n_blocks; /* goes by pieces of K */
     for (uint32_t b = b_from; b < b_to; b += piece) {
         uint32_t b1 = b_to - b < piece ? b_to : b + piece;
         for (uint32_t t = t0; t < t1; t++) {

@@ -153,7 +153,7 @@ void packed_sides(const WeightSource *s, PackedMat *m) {
     m->rows = side_take(m, mapped, m->n * sizeof *m->rows);
     m->nested = side_take(m, m->sub == WSUB_NESTED, PACKED_NESTED * sizeof *m->nested);
     m->flat = side_take(m, m->flat_super, m->n_flat * sizeof *m->flat);
-    m->shared = side_take(m, m->is_shared, packed_head(m, m->n_shared).end);
+    m->shared = side_take(m, m->is_shared, packed_head(m, m->n_shared).end + CODE_VEC);
 }
 
 static void shape_codes(PackedMat *m, const WeightSource *s) {

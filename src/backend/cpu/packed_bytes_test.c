@@ -9,21 +9,10 @@
 
 #include <cmocka.h>
 
-#include "backend/cpu/cpu_weights.inc.h"
+#include "backend/cpu/cpu_odd_weights.inc.h"
 #include "backend/cpu/packed.h"
 
-enum { N = 512, K = 2048 };
-
-/* A part of random bytes (floats: of ordinary size), kept in the weight's arena. */
-static void part_add(RigWeight *w, QMatrix *m, QPartId id, DType t, uint64_t rows, uint64_t cols) {
-    const uint64_t shape[2] = {rows, cols};
-    uint64_t size = dtype_info(t)->block_bytes, n = rows * cols * size;
-    uint8_t *p = arena_array(&w->arena, uint8_t, n);
-    assert_non_null(p);
-    for (uint64_t i = 0; i < n; i++) p[i] = (uint8_t)(int)(rig_random((uint64_t)id, i) * 0x1p20f);
-    for (uint64_t i = size - 1; dtype_info(t)->is_float && i < n; i += size) p[i] = 0x3c;
-    m->part[id] = qpart_of(t, 2, shape, p, n);
-}
+enum { N = 512, K = 2048, STACK = 4 };
 
 static uint64_t file_bytes(const RigWeight *w) {
     uint64_t sum = 0;
@@ -37,18 +26,20 @@ static uint64_t allocated(const BackWeight *w) {
     return sum;
 }
 
-static void check(const RigWeight *w, const char *what, ...) {
+/* As one matrix, or as a stack of experts. */
+static void check_parts(const RigWeight *w, int n_parts, const char *name) {
     Err err = {0};
     BackWeight *loaded;
-    char name[128];
-    va_list args;
-    va_start(args, what);
-    vsnprintf(name, sizeof name, what, args);
-    va_end(args);
     Pool *pool = pool_new(2, &err);
     if (!pool) fail_msg("%s", err.msg);
-    uint64_t said = packed_weight_bytes(WEIGHT_MATRIX, &w->source, 1), file = file_bytes(w);
-    if (!packed_weight_load(pool, WEIGHT_MATRIX, &w->source, 1, &loaded, &err))
+    WeightSource parts[STACK];
+    for (int i = 0; i < STACK; i++) {
+        parts[i] = w->source;
+        parts[i].n /= (uint32_t)n_parts;
+        parts[i].row0 = (uint32_t)i * parts[i].n;
+    }
+    uint64_t said = packed_weight_bytes(WEIGHT_MATRIX, parts, n_parts), file = file_bytes(w);
+    if (!packed_weight_load(pool, WEIGHT_MATRIX, parts, n_parts, &loaded, &err))
         fail_msg("%s: %s", name, err.msg);
     if (said != allocated(loaded))
         fail_msg("%s: %llu bytes announced, %llu allocated", name, (unsigned long long)said,
@@ -58,6 +49,15 @@ static void check(const RigWeight *w, const char *what, ...) {
                  (unsigned long long)file, (double)said / (double)file);
     packed_weight_free(loaded);
     pool_free(pool);
+}
+
+static void check(const RigWeight *w, const char *what, ...) {
+    char name[128];
+    va_list args;
+    va_start(args, what);
+    vsnprintf(name, sizeof name, what, args);
+    va_end(args);
+    check_parts(w, 1, name);
 }
 
 static void gguf_types(void **state) {
@@ -129,9 +129,9 @@ static void gptq(void **state) {
                 RigWeight w = {0};
                 QMatrix m = {.format = QFORMAT_GPTQ, .n = N, .k = K, .bits = BITS[b], .group = g};
                 m.gptq_v2 = v2;
-                part_add(&w, &m, QPART_WEIGHT, DTYPE_I32, K * BITS[b] / 32, N);
-                part_add(&w, &m, QPART_SCALE, DTYPE_F16, K / g, N);
-                part_add(&w, &m, QPART_ZERO, DTYPE_I32, K / g, N * BITS[b] / 32);
+                rig_part(&w, &m, QPART_WEIGHT, DTYPE_I32, K * BITS[b] / 32, N);
+                rig_part(&w, &m, QPART_SCALE, DTYPE_F16, K / g, N);
+                rig_part(&w, &m, QPART_ZERO, DTYPE_I32, K / g, N * BITS[b] / 32);
                 finish(&w, m, "gptq", BITS[b], g);
             }
 }
@@ -145,9 +145,9 @@ static void gptq_act_order(void **state) {
     uint32_t *g_idx = arena_array(&w.arena, uint32_t, K);
     assert_non_null(g_idx);
     for (uint32_t k = 0; k < K; k++) g_idx[k] = k * 37 % K / 64;
-    part_add(&w, &m, QPART_WEIGHT, DTYPE_I32, K * 4 / 32, N);
-    part_add(&w, &m, QPART_SCALE, DTYPE_F16, K / 64, N);
-    part_add(&w, &m, QPART_ZERO, DTYPE_I32, K / 64, N * 4 / 32);
+    rig_part(&w, &m, QPART_WEIGHT, DTYPE_I32, K * 4 / 32, N);
+    rig_part(&w, &m, QPART_SCALE, DTYPE_F16, K / 64, N);
+    rig_part(&w, &m, QPART_ZERO, DTYPE_I32, K / 64, N * 4 / 32);
     m.part[QPART_G_IDX] = qpart_of(DTYPE_I32, 1, shape, g_idx, K * 4);
     finish(&w, m, "gptq act-order", 4, 64);
 }
@@ -157,9 +157,9 @@ static void awq(void **state) {
     for (unsigned g = 32; g <= 128; g *= 2) {
         RigWeight w = {0};
         QMatrix m = {.format = QFORMAT_AWQ, .n = N, .k = K, .bits = 4, .group = g};
-        part_add(&w, &m, QPART_WEIGHT, DTYPE_I32, K, N / 8);
-        part_add(&w, &m, QPART_SCALE, DTYPE_F16, K / g, N);
-        part_add(&w, &m, QPART_ZERO, DTYPE_I32, K / g, N / 8);
+        rig_part(&w, &m, QPART_WEIGHT, DTYPE_I32, K, N / 8);
+        rig_part(&w, &m, QPART_SCALE, DTYPE_F16, K / g, N);
+        rig_part(&w, &m, QPART_ZERO, DTYPE_I32, K / g, N / 8);
         finish(&w, m, "awq", 4, g);
     }
 }
@@ -171,15 +171,15 @@ static void compressed_tensors(void **state) {
             for (int zero = 0; zero < 2; zero++) {
                 RigWeight w = {0};
                 QMatrix m = {.format = QFORMAT_CT_PACKED, .n = N, .k = K, .bits = bits, .group = g};
-                part_add(&w, &m, QPART_WEIGHT, DTYPE_I32, N, K * bits / 32);
-                part_add(&w, &m, QPART_SCALE, DTYPE_BF16, N, K / g);
-                if (zero) part_add(&w, &m, QPART_ZERO, DTYPE_I32, N * bits / 32, K / g);
+                rig_part(&w, &m, QPART_WEIGHT, DTYPE_I32, N, K * bits / 32);
+                rig_part(&w, &m, QPART_SCALE, DTYPE_BF16, N, K / g);
+                if (zero) rig_part(&w, &m, QPART_ZERO, DTYPE_I32, N * bits / 32, K / g);
                 finish(&w, m, zero ? "packed, zero points" : "packed", bits, g);
             }
     RigWeight w = {0};
     QMatrix m = {.format = QFORMAT_CT_INT, .n = N, .k = K};
-    part_add(&w, &m, QPART_WEIGHT, DTYPE_I8, N, K);
-    part_add(&w, &m, QPART_SCALE, DTYPE_F32, N, 1);
+    rig_part(&w, &m, QPART_WEIGHT, DTYPE_I8, N, K);
+    rig_part(&w, &m, QPART_SCALE, DTYPE_F32, N, 1);
     finish(&w, m, "int-quantized", 8, K);
 }
 
@@ -191,24 +191,78 @@ static void fp4_and_bitnet(void **state) {
         RigWeight w = {0};
         QMatrix m = {.format = FORMATS[i], .n = N, .k = K};
         bool words = i < 2, nv = i % 2 == 1 || i == 4;
-        part_add(&w, &m, QPART_WEIGHT, words ? DTYPE_U32 : DTYPE_U8, N, K / (words ? 8 : 2));
-        part_add(&w, &m, QPART_SCALE, DTYPE_U8, N, K / (nv ? 16 : 32));
-        if (nv && !words) part_add(&w, &m, QPART_GLOBAL, DTYPE_F32, 1, 1);
+        rig_part(&w, &m, QPART_WEIGHT, words ? DTYPE_U32 : DTYPE_U8, N, K / (words ? 8 : 2));
+        rig_part(&w, &m, QPART_SCALE, DTYPE_U8, N, K / (nv ? 16 : 32));
+        if (nv && !words) rig_part(&w, &m, QPART_GLOBAL, DTYPE_F32, 1, 1);
         finish(&w, m, qformat_name(FORMATS[i]), 4, nv ? 16 : 32);
     }
     RigWeight w = {0};
     QMatrix m = {.format = QFORMAT_BITNET, .n = N, .k = K};
-    part_add(&w, &m, QPART_WEIGHT, DTYPE_U8, N / 4, K);
-    part_add(&w, &m, QPART_SCALE, DTYPE_BF16, 1, 1);
+    rig_part(&w, &m, QPART_WEIGHT, DTYPE_U8, N / 4, K);
+    rig_part(&w, &m, QPART_SCALE, DTYPE_BF16, 1, 1);
     finish(&w, m, "bitnet", 2, K);
 }
 
+/* Groups, blocks and orders of any kind, in shapes that fill no tile and no unit, from 64 KiB in the
+ * file on; and as stacks of experts that have so much each. */
+static void odd_groups_and_shapes(void **state) {
+    (void)state;
+    static const uint32_t SHAPES[][2] = {{512, 1920}, {1000, 200}, {40, 4096},  {4096, 72},
+                                         {333, 1000}, {8, 16384},  {2048, 100}, {8192, 33}};
+    int n_checked = 0;
+    for (int i = 0; i < RIG_N_ODD; i++)
+        for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++) {
+            RigWeight w;
+            char name[128];
+            if (!rig_weight_odd(&w, i, SHAPES[s][0], SHAPES[s][1], name)) continue;
+            if (file_bytes(&w) >= 65536) {
+                check_parts(&w, 1, name);
+                n_checked++;
+            }
+            /* experts with an order of columns have one each, in the file too */
+            if (file_bytes(&w) >= STACK * 65536 && SHAPES[s][0] % STACK == 0 &&
+                RIG_ODD[i].order == ORDER_NONE)
+                check_parts(&w, STACK, name);
+            rig_weight_close(&w);
+        }
+    print_message("%d matrices\n", n_checked);
+    assert_true(n_checked > 4 * RIG_N_ODD);
+}
+
+/* Block types and floats whose rows fill no tile. */
+static void few_rows(void **state) {
+    (void)state;
+    static const uint32_t ROWS[] = {7, 100, 331};
+    for (size_t r = 0; r < sizeof ROWS / sizeof *ROWS; r++) {
+        uint32_t k = 512 + 65536 / ROWS[r] * 8 / 512 * 512;
+        for (int t = DTYPE_Q4_0; t < DTYPE_COUNT; t++) {
+            RigWeight w;
+            rig_weight_blocks(&w, (DType)t, 1, ROWS[r], k);
+            check(&w, "%s [%u, %u]", dtype_info((DType)t)->name, ROWS[r], k);
+            rig_weight_close(&w);
+        }
+        float *v = rig_matrix(1, (size_t)ROWS[r] * k);
+        for (int t = 0; t < 2; t++) {
+            RigWeight w;
+            rig_weight_rows(&w, t ? DTYPE_F32 : DTYPE_BF16, v, ROWS[r], k);
+            check(&w, "floats [%u, %u]", ROWS[r], k);
+            rig_weight_close(&w);
+        }
+        mem_free(v);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gguf_types),    cmocka_unit_test(plain_floats),
-        cmocka_unit_test(mlx),           cmocka_unit_test(float_codes),
-        cmocka_unit_test(gptq),          cmocka_unit_test(gptq_act_order),
-        cmocka_unit_test(awq),           cmocka_unit_test(compressed_tensors),
-        cmocka_unit_test(fp4_and_bitnet)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gguf_types),
+                                       cmocka_unit_test(plain_floats),
+                                       cmocka_unit_test(mlx),
+                                       cmocka_unit_test(float_codes),
+                                       cmocka_unit_test(gptq),
+                                       cmocka_unit_test(gptq_act_order),
+                                       cmocka_unit_test(awq),
+                                       cmocka_unit_test(compressed_tensors),
+                                       cmocka_unit_test(fp4_and_bitnet),
+                                       cmocka_unit_test(odd_groups_and_shapes),
+                                       cmocka_unit_test(few_rows)};
     return cmocka_run_group_tests_name("packed_bytes", tests, NULL, NULL);
 }

@@ -66,6 +66,8 @@ FKernel *widen_kernel_portable(const PackedMat *m, uint32_t *n_rows);
 FKernel *fine_kernel_avx512(const PackedMat *m, uint32_t *n_rows);
 FKernel *fine_kernel_avx2(const PackedMat *m, uint32_t *n_rows);
 FKernel *fine_kernel_portable(const PackedMat *m, uint32_t *n_rows);
+/* The most rows that one call of a kernel takes; more are better multiplied as floats. */
+extern const uint32_t fine_rows_avx512, fine_rows_avx2, fine_rows_portable;
 typedef void FineExpand(const FArgs *a, uint32_t k0, uint32_t n, float *out);
 FineExpand fine_expand_avx512, fine_expand_avx2, fine_expand_portable;
 

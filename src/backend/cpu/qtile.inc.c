@@ -60,6 +60,28 @@ INLINE float corr_float(const void *corr, uint32_t i) { return ((const float *)c
         Q_ROWS(Q_DOT)                                                                              \
         x += x_step;                                                                               \
     }
+/* The scales of the next group. */
+#define Q_SCALES                                                                                   \
+    if (left == 0) {                                                                               \
+        if (head) {                                                                                \
+            scale = qf_load(head_scale);                                                           \
+            if (offset != WOFFSET_CONST) bias = qf_load(head_bias);                                \
+            head_scale += TILE_ROWS;                                                               \
+            head_bias += TILE_ROWS;                                                                \
+            left = halves ? 1 : upg;                                                               \
+        } else {                                                                                   \
+            const bool open = offset == WOFFSET_BIAS || !second;                                   \
+            if (open) {                                                                            \
+                meta = p - lane0 * 4 + lane0 * 2;                                                  \
+                p += CODE_VEC;                                                                     \
+            }                                                                                      \
+            const uint16_t *s = (const uint16_t *)(const void *)(open ? meta : meta + 32);         \
+            scale = bf16 ? qf_load_bf16(s) : qf_load_f16(s);                                       \
+            if (offset == WOFFSET_BIAS) bias = bf16 ? qf_load_bf16(s + 16) : qf_load_f16(s + 16);  \
+            second = open;                                                                         \
+            left = upg;                                                                            \
+        }                                                                                          \
+    }
 #define Q_NEXT_CORR corr = (const char *)corr + 4 * (size_t)a->x_rows
 #define Q_DECLARE(r)                                                                               \
     qi i##r = qi_set1(0);                                                                          \
@@ -81,55 +103,39 @@ INLINE void q_tile_lanes(const QArgs *a, const int lane0, const int R, const int
     const void *corr = a->corr;
     const size_t x_step = 4 * (size_t)a->x_rows;
     const bool bf16 = m->scale_dtype == DTYPE_BF16, halves = head && m->units_per_group == 0;
-    const uint32_t upg = m->units_per_group, n_units = m->n_units,
-                   last = a->last ? n_units - 1 : UINT32_MAX;
+    const uint32_t upg = m->units_per_group, n_units = m->n_units;
     const qb values = table ? qb_table(m->table) : qb_set1(0);
     uint32_t left = 0;
     bool second = false;
     qf scale = qf_zero(), bias = qf_zero();
     Q_ROWS(Q_DECLARE)
-    for (uint32_t u = 0; u < n_units; u++) {
-        if (head) {
-            if (left == 0) {
+    for (uint32_t u = 0, stop = a->last ? n_units - 1 : n_units;; stop = n_units) {
+        for (; u < stop; u++) {
+            Q_SCALES
+            left--;
+            /* With more rows than memory waits for, the hardware no longer runs far enough ahead by
+         * itself (measured: 123 instead of 163 GMAC/s at 8 rows from memory); with fewer, asking
+         * makes it worse. */
+            if (R >= 4)
+                for (int z = 0; z < bits * CODE_VEC + CODE_VEC; z += CODE_VEC)
+                    __builtin_prefetch(p + Q_AHEAD + z, 0, 2);
+            Q_ROWS(Q_INIT)
+            Q_COLS(0) Q_COLS(1) Q_COLS(2) Q_COLS(3) if (halves) {
+                Q_ROWS(Q_STEP)
+                Q_NEXT_CORR;
                 scale = qf_load(head_scale);
                 if (offset != WOFFSET_CONST) bias = qf_load(head_bias);
                 head_scale += TILE_ROWS;
                 head_bias += TILE_ROWS;
-                left = halves ? 1 : upg;
+                Q_ROWS(Q_INIT)
             }
-        } else if (left == 0) {
-            const bool open = offset == WOFFSET_BIAS || !second;
-            if (open) {
-                meta = p - lane0 * 4 + lane0 * 2;
-                p += CODE_VEC;
-            }
-            const uint16_t *s = (const uint16_t *)(const void *)(open ? meta : meta + 32);
-            scale = bf16 ? qf_load_bf16(s) : qf_load_f16(s);
-            if (offset == WOFFSET_BIAS) bias = bf16 ? qf_load_bf16(s + 16) : qf_load_f16(s + 16);
-            second = open;
-            left = upg;
+            Q_COLS(4) Q_COLS(5) Q_COLS(6) Q_COLS(7) Q_ROWS(Q_STEP) Q_NEXT_CORR;
+            xs += a->x_rows;
+            p += bits * CODE_VEC;
         }
-        left--;
-        if (u == last) p = a->last + lane0 * 4;
-        /* With more rows than memory waits for, the hardware no longer runs far enough ahead by
-         * itself (measured: 123 instead of 163 GMAC/s at 8 rows from memory); with fewer, asking
-         * makes it worse. */
-        if (R >= 4)
-            for (int z = 0; z < bits * CODE_VEC + CODE_VEC; z += CODE_VEC)
-                __builtin_prefetch(p + Q_AHEAD + z, 0, 2);
-        Q_ROWS(Q_INIT)
-        Q_COLS(0) Q_COLS(1) Q_COLS(2) Q_COLS(3) if (halves) {
-            Q_ROWS(Q_STEP)
-            Q_NEXT_CORR;
-            scale = qf_load(head_scale);
-            if (offset != WOFFSET_CONST) bias = qf_load(head_bias);
-            head_scale += TILE_ROWS;
-            head_bias += TILE_ROWS;
-            Q_ROWS(Q_INIT)
-        }
-        Q_COLS(4) Q_COLS(5) Q_COLS(6) Q_COLS(7) Q_ROWS(Q_STEP) Q_NEXT_CORR;
-        xs += a->x_rows;
-        p += bits * CODE_VEC;
+        if (u == n_units) break;
+        Q_SCALES
+        p = a->last + lane0 * 4;
     }
     const int n_out = a->n_out - lane0;
     if (n_out <= 0) return;
