@@ -48,9 +48,9 @@ struct CkptStream {
     size_t n_files;
     Piece *pieces;
     size_t n_pieces, cap;
-    PieceKey *keys;        /* the same, by position */
-    size_t *first_piece;   /* of each range, then n_pieces */
-    unsigned char *window; /* N_SLOTS of slot_bytes */
+    PieceKey *keys;                /* the same, by position */
+    size_t *first_piece;           /* of each range, then n_pieces */
+    unsigned char *pages, *window; /* N_SLOTS of slot_bytes, aligned in what was allocated */
     size_t slot_bytes;
     bool slot_used[N_SLOTS];
     int n_free;
@@ -243,6 +243,8 @@ static void *reader_main(void *arg) {
     return NULL;
 }
 
+static size_t pages_bytes(const CkptStream *s) { return N_SLOTS * s->slot_bytes + OS_DIRECT_ALIGN; }
+
 static bool open_files(CkptStream *s, const CkptStreamOptions *opt, Err *err) {
     if (opt->never_direct) return true;
     if (!(s->direct = mem_calloc(s->n_files, sizeof *s->direct)))
@@ -270,7 +272,8 @@ CkptStream *ckpt_stream_new(const OsFile *const *files, size_t n_files, const Ck
     if (!window) return s; /* without pieces nothing is taken */
     s->slot_bytes = (size_t)window / N_SLOTS;
     bool ok = plan(s, ranges, n, err) && open_files(s, opt, err);
-    if (ok && !(s->window = mem_alloc_pages((size_t)window))) ok = err_nomem(err, "read-ahead");
+    if (ok && !(s->pages = mem_alloc_pages(pages_bytes(s)))) ok = err_nomem(err, "read-ahead");
+    if (ok) s->window = s->pages + (-(uintptr_t)s->pages & (OS_DIRECT_ALIGN - 1));
     for (; ok && s->n_threads < N_READERS; s->n_threads++)
         if (pthread_create(&s->threads[s->n_threads], NULL, reader_main, s) != 0) break;
     if (ok) return s;
@@ -286,7 +289,7 @@ void ckpt_stream_free(CkptStream *s) {
     pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < s->n_threads; i++) pthread_join(s->threads[i], NULL);
     for (size_t i = 0; s->direct && i < s->n_files; i++) os_direct_close(&s->direct[i]);
-    if (s->window) mem_free_pages(s->window, s->slot_bytes * N_SLOTS);
+    if (s->pages) mem_free_pages(s->pages, pages_bytes(s));
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     mem_free(s->direct);

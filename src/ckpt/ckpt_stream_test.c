@@ -56,10 +56,11 @@ static void rig_close(Rig *r) {
 static bool direct_works(const Rig *r) {
     OsDirect d;
     if (!os_direct_open(&d, &r->file[0])) return false;
-    unsigned char *p = mem_alloc_pages(OS_DIRECT_ALIGN);
+    unsigned char *p = mem_alloc(2 * OS_DIRECT_ALIGN),
+                  *at = p + (-(uintptr_t)p & (OS_DIRECT_ALIGN - 1));
     bool ok = !os_direct_is_cached(&d, 0, FILE_BYTES) &&
-              os_direct_read(&d, 0, p, OS_DIRECT_ALIGN) == OS_DIRECT_ALIGN;
-    mem_free_pages(p, OS_DIRECT_ALIGN);
+              os_direct_read(&d, 0, at, OS_DIRECT_ALIGN) == OS_DIRECT_ALIGN;
+    mem_free(p);
     os_direct_close(&d);
     return ok;
 }
