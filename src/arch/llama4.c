@@ -226,7 +226,9 @@ static bool gguf_keys(Decoder *d, GgufKeys *k, Err *err) {
     Llama4 m = {.d = d};
     const LayerSpec *l = &d->layer;
     if (!read(&m, err)) return false;
-    int64_t each = m.moe_listed ? m.n_moe ? m.moe_layers[0] + 1 : 0 : m.moe_each;
+    int64_t first = m.n_moe ? m.moe_layers[0] : -1;
+    bool is_layer = first >= 0 && first < d->n_layers;
+    int64_t each = !m.moe_listed ? m.moe_each : is_layer ? first + 1 : 0;
     gguf_keys_u32(k, "feed_forward_length", m.dense_width);
     gguf_keys_u32(k, "attention.head_count_kv", l->n_kv_heads);
     gguf_keys_u32(k, "attention.key_length", l->head_dim);

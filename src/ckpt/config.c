@@ -40,6 +40,7 @@ static Str shown(const ConfigValue *v, char *out, size_t n) {
         JsonType t = v->json->type;
         Str text = str_slice(v->json->text, 0, 60);
         if (t == JSON_NUMBER) return text;
+        if (t == JSON_NULL) return STR("null");
         if (t == JSON_TRUE || t == JSON_FALSE) return t == JSON_TRUE ? STR("true") : STR("false");
         if (t == JSON_STRING)
             len = snprintf(out, n, "\"" STR_F "\"", STR_A(text));
@@ -208,6 +209,17 @@ static const Json *list_item(const Json *j, size_t i) {
     return j->type == JSON_ARRAY ? &j->items[i] : j;
 }
 
+/* Those of any value; families read some lists anew for every layer. */
+static bool list_size(const ConfigValue *v, size_t *n, Err *err) {
+    bool array = v->source == CONFIG_GGUF && v->gguf->type == GGUF_ARRAY;
+    uint64_t size = v->source == CONFIG_JSON ? list_length(v->json) : array ? v->gguf->n : 1;
+    *n = (size_t)size;
+    return size <= CONFIG_MAX_LIST ||
+           err_set(err, ERR_LIMIT,
+                   "config: " STR_F " has %" PRIu64 " elements, at most %d are accepted",
+                   STR_A(v->key), size, CONFIG_MAX_LIST);
+}
+
 static bool wrong_item(const ConfigValue *v, size_t i, const char *wanted, Err *err) {
     ConfigValue item = {.source = CONFIG_JSON, .json = list_item(v->json, i)};
     char text[100];
@@ -231,8 +243,9 @@ bool config_floats(const Config *c, const char *key, Arena *a, const double **ou
     *out = NULL;
     *n = 0;
     if (!find(c, key, &v)) return true;
+    size_t count;
+    if (!list_size(&v, &count, err)) return false;
     if (v.source == CONFIG_GGUF) return gguf_floats(v.gguf, a, out, n, err);
-    size_t count = v.source == CONFIG_JSON ? list_length(v.json) : 1;
     double *list = arena_array(a, double, count);
     if (!list) return err_nomem(err, key);
     for (size_t i = 0; i < count; i++) {
@@ -252,8 +265,9 @@ bool config_ints(const Config *c, const char *key, Arena *a, const int64_t **out
     *out = NULL;
     *n = 0;
     if (!find(c, key, &v)) return true;
+    size_t count;
+    if (!list_size(&v, &count, err)) return false;
     if (v.source == CONFIG_GGUF) return gguf_ints(v.gguf, a, out, n, err);
-    size_t count = v.source == CONFIG_JSON ? list_length(v.json) : 1;
     int64_t *list = arena_array(a, int64_t, count);
     if (!list) return err_nomem(err, key);
     for (size_t i = 0; i < count; i++) {
@@ -272,10 +286,11 @@ bool config_strs(const Config *c, const char *key, Arena *a, const Str **out, si
     *out = NULL;
     *n = 0;
     if (!find(c, key, &v)) return true;
+    size_t count;
+    if (!list_size(&v, &count, err)) return false;
     if (v.source == CONFIG_GGUF) return gguf_strs(v.gguf, a, out, n, err);
     if (v.source != CONFIG_JSON && v.source != CONFIG_TEXT)
         return wrong(c, &v, "a list of strings", err);
-    size_t count = v.source == CONFIG_JSON ? list_length(v.json) : 1;
     Str *list = arena_array(a, Str, count);
     if (!list) return err_nomem(err, key);
     for (size_t i = 0; i < count; i++) {

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/ckpt_fixture.h"
 #include "ckpt/config.h"
@@ -106,6 +107,32 @@ static void wrong_json_is_named(void **state) {
                  config_str(&c, "zero", NULL, &s, &err));
     assert_false(config_ints(&c, "l", &a, &is, &n, &err));
     assert_string_equal(err.msg, "config: l[1] is \"x\", an integer is needed");
+    arena_deinit(&a);
+}
+
+/* Families ask for some lists once for every layer: their length is bounded. */
+static void long_lists_are_refused(void **state) {
+    (void)state;
+    Arena a = {0};
+    Buf text = {0};
+    const int64_t *is;
+    const double *ds;
+    const Str *ss;
+    size_t n;
+    buf_put(&text, STR("{\"l\":[0"));
+    for (int i = 1; i < CONFIG_MAX_LIST; i++) buf_put(&text, STR(",0"));
+    buf_put(&text, STR("],\"m\":[0"));
+    for (int i = 0; i < CONFIG_MAX_LIST; i++) buf_put(&text, STR(",0"));
+    buf_put(&text, STR("]}"));
+    Config c = over_json(&a, buf_cstr(&text));
+    Err err = {0};
+    assert_true(config_ints(&c, "l", &a, &is, &n, &err) && n == CONFIG_MAX_LIST);
+    assert_false(config_ints(&c, "m", &a, &is, &n, &err) ||
+                 config_floats(&c, "m", &a, &ds, &n, &err) ||
+                 config_strs(&c, "m", &a, &ss, &n, &err));
+    assert_string_equal(err.msg, "config: m has 4097 elements, at most 4096 are accepted");
+    assert_int_equal(err.kind, ERR_LIMIT);
+    buf_deinit(&text);
     arena_deinit(&a);
 }
 
@@ -243,6 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_values_and_defaults),
         cmocka_unit_test(wrong_json_is_named),
+        cmocka_unit_test(long_lists_are_refused),
         cmocka_unit_test(json_sections),
         cmocka_unit_test(gguf_answers_hugging_face_names),
         cmocka_unit_test(gguf_rope_scaling_is_a_section),
