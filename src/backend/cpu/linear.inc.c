@@ -91,6 +91,7 @@ static void quantize_row(const QActs *a, const QActsKey *key, const float *x, ui
               inv = most == 0 ? 0 : 127.0f / most;
         if (!(inv <= FLT_MAX))
             inv = 0; /* all values so small that the quotient overflows: they count as zeros */
+        if (!(most <= FLT_MAX)) x0 = x1 = vf_set1(0); /* infinite or NaN: the scale alone says so */
         vf s0 = vf_mul(x0, vf_set1(inv)), s1 = vf_mul(x1, vf_set1(inv));
         vi q0 = vf_to_vi(s0), q1 = vf_to_vi(s1);
         put_unit(a, key, r0, r, n_rows, u, q0, q1, scale);
