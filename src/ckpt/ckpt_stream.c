@@ -33,6 +33,7 @@ typedef struct Piece {
     int i_file, slot;
     uint32_t n_users; /* copying out of the slot */
     PieceState state;
+    bool again; /* several ranges have bytes of it: it comes by the page cache, which keeps it */
     bool passed;
 } Piece;
 
@@ -89,22 +90,41 @@ static size_t read_bytes(const Piece *p) {
     return size_align((size_t)(p->to - read_from(p)), OS_DIRECT_ALIGN);
 }
 
-/* Extends the last piece, where the range begins near its end, and begins others. */
-static bool cover(CkptStream *s, const CkptRange *r, size_t *first, Err *err) {
-    *first = s->n_pieces;
-    for (uint64_t at = r->at; at < r->at + r->n;) {
+/* Extends the last piece, where the bytes begin near its end, and begins others. *first: the least of
+ * these pieces and what it was. */
+static bool add_bytes(CkptStream *s, int i_file, uint64_t at, uint64_t end, size_t *first,
+                      Err *err) {
+    while (at < end) {
         Piece *p = s->n_pieces ? &s->pieces[s->n_pieces - 1] : NULL;
-        if (p && p->i_file == r->i_file && at >= p->to && at - p->to <= MAX_GAP &&
-            at < read_from(p) + s->slot_bytes) {
-            if (at == r->at) *first = s->n_pieces - 1;
-        } else {
-            if (!piece_add(s, r->i_file, at, err)) return false;
+        if (!p || p->i_file != i_file || at < p->to || at - p->to > MAX_GAP ||
+            at >= read_from(p) + s->slot_bytes) {
+            if (!piece_add(s, i_file, at, err)) return false;
             p = &s->pieces[s->n_pieces - 1];
         }
+        if (s->n_pieces - 1 < *first) *first = s->n_pieces - 1;
         uint64_t most = read_from(p) + s->slot_bytes;
-        p->to = at = r->at + r->n < most ? r->at + r->n : most;
+        p->to = at = end < most ? end : most;
     }
     return true;
+}
+
+/* What pieces of the ranges before have is not read a second time. */
+static bool cover(CkptStream *s, const CkptRange *r, size_t *first, Err *err) {
+    uint64_t at = r->at, end = at + r->n;
+    const size_t n = s->n_pieces;
+    size_t i = n;
+    *first = n;
+    while (i > 0 && s->pieces[i - 1].i_file == r->i_file && s->pieces[i - 1].to > at) i--;
+    for (; i < n && at < end; i++) {
+        Piece *p = &s->pieces[i];
+        const uint64_t from = p->from, to = p->to;
+        if (to <= at || from >= end) continue;
+        p->again = true;
+        if (i < *first) *first = i;
+        if (from > at && !add_bytes(s, r->i_file, at, from, first, err)) return false;
+        at = to;
+    }
+    return add_bytes(s, r->i_file, at, end, first, err);
 }
 
 static int by_position(const void *a, const void *b) {
@@ -139,6 +159,8 @@ static bool plan(CkptStream *s, const CkptRange *ranges, size_t n, Err *err) {
     for (size_t i = 0; i < n; i++)
         if (!cover(s, &ranges[i], &s->first_piece[i], err)) return false;
     s->first_piece[n] = s->n_pieces;
+    for (size_t i = n; i-- > 0;) /* the least of any that follow */
+        if (s->first_piece[i] > s->first_piece[i + 1]) s->first_piece[i] = s->first_piece[i + 1];
     if (!(s->keys = mem_calloc(s->n_pieces + 1, sizeof *s->keys)))
         return err_nomem(err, "read-ahead");
     for (size_t i = 0; i < s->n_pieces; i++)
@@ -179,8 +201,12 @@ static void busy_end(CkptStream *s, size_t n) {
         s->plain = true;
 }
 
-static bool far_ahead(const CkptStream *s) {
-    return s->next > s->asked + AHEAD_BYTES / s->slot_bytes;
+static bool by_cache(const CkptStream *s, const Piece *p) { return s->plain || p->again; }
+
+/* Is the next piece for later: without a slot, or so far ahead that the cache might drop it again? */
+static bool must_wait(const CkptStream *s) {
+    return s->n_free == 0 ||
+           (by_cache(s, &s->pieces[s->next]) && s->next > s->asked + AHEAD_BYTES / s->slot_bytes);
 }
 
 /* One piece past the page cache; the lock is held, but not while reading. */
@@ -210,7 +236,7 @@ static void read_direct(CkptStream *s, Piece *p) {
 /* Is the next piece to be left to the page cache? Then it is, and perhaps advised. */
 static bool leave_plain(CkptStream *s, Piece *p) {
     const OsDirect *d = s->direct ? &s->direct[p->i_file] : NULL;
-    bool plain = s->plain || !d || d->fd < 0, passed = p->passed;
+    bool plain = by_cache(s, p) || !d || d->fd < 0, passed = p->passed;
     pthread_mutex_unlock(&s->lock);
     bool cached = d && d->fd >= 0 && os_direct_is_cached(d, p->from, (size_t)(p->to - p->from));
     if (plain && !cached && !passed)
@@ -223,7 +249,7 @@ static void *reader_main(void *arg) {
     CkptStream *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!s->stop && s->next < s->n_pieces) {
-        if (s->n_free == 0 || (s->plain && far_ahead(s))) {
+        if (must_wait(s)) {
             pthread_cond_wait(&s->changed, &s->lock);
             continue;
         }
@@ -312,7 +338,7 @@ static void asked(CkptStream *s, const Piece *p) {
     size_t i = (size_t)(p - s->pieces);
     if (i <= s->asked) return;
     s->asked = i;
-    if (s->plain) pthread_cond_broadcast(&s->changed);
+    pthread_cond_broadcast(&s->changed);
 }
 
 bool ckpt_stream_take(CkptStream *s, int i_file, uint64_t at, void *out, size_t n) {

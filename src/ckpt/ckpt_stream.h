@@ -25,14 +25,15 @@ typedef struct CkptRange {
 typedef struct CkptStreamOptions {
     bool keep_cached;  /* the files may stay in the page cache */
     bool never_direct; /* only ask the page cache to read ahead */
-    size_t slot_bytes; /* of one piece, a multiple of OS_DIRECT_ALIGN; 0: by the sum of the ranges, none
-                          where they are few bytes */
+    /* Of one piece, a multiple of OS_DIRECT_ALIGN, 128 KiB at least; 0: by the sum of the ranges, none
+     * where they are few bytes. */
+    size_t slot_bytes;
 } CkptStreamOptions;
 
 typedef struct CkptStream CkptStream;
 
 /* Ranges in the order in which they will be asked for; best mostly ascending in their files. What
- * two of them share comes once. */
+ * two of them share is read once, by the page cache. */
 CkptStream *ckpt_stream_new(const OsFile *const *files, size_t n_files, const CkptRange *ranges,
                             size_t n, const CkptStreamOptions *opt, Err *err);
 void ckpt_stream_free(CkptStream *s); /* NULL is allowed */

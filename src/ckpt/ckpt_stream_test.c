@@ -17,7 +17,7 @@
 #include "base/rng.h"
 #include "ckpt/ckpt_stream.h"
 
-enum { FILE_BYTES = (3 << 20) + 1234, SLOT = 64 << 10, N_THREADS = 4 };
+enum { FILE_BYTES = (3 << 20) + 1234, SLOT = 128 << 10, N_THREADS = 4 };
 
 typedef struct Rig {
     char path[2][64];
@@ -120,6 +120,36 @@ static void in_order(void **state) {
         }
 }
 
+/* Two ranges that have nearly the same bytes, as matrices whose rows alternate: the page cache gets
+ * them, once, and no piece of the window is spent on them. */
+static void shared_bytes_come_by_the_cache(void **state) {
+    (void)state;
+    enum { BYTES = 1 << 20, APART = 1440 };
+    static const CkptRange ranges[] = {
+        {0, 4096, BYTES}, {0, 4096 + APART, BYTES}, {0, 2 << 20, SLOT}};
+    Rig r;
+    OsDirect d;
+    unsigned char *got = mem_alloc(SLOT);
+    rig_open(&r);
+    if (direct_works(&r) && os_direct_open(&d, &r.file[0])) {
+        CkptStream *s = stream_new(&r, ranges, 3, false);
+        for (size_t k = 0; k < 2; k++) {
+            for (uint64_t at = ranges[k].at; at < 4096 + BYTES; at += APART)
+                assert_false(ckpt_stream_take(s, 0, at, got, 1));
+            ckpt_stream_pass(s, k + 1);
+        }
+        assert_true(ckpt_stream_take(s, 0, 2 << 20, got, SLOT));
+        assert_memory_equal(got, r.bytes[0] + (2 << 20), SLOT);
+        for (int wait = 0; wait < 3000 && !os_direct_is_cached(&d, 4096, BYTES); wait++)
+            usleep(10000); /* until the kernel has read what it was asked for */
+        assert_true(os_direct_is_cached(&d, 4096, BYTES));
+        ckpt_stream_free(s);
+        os_direct_close(&d);
+    }
+    mem_free(got);
+    rig_close(&r);
+}
+
 /* Backwards, twice, never passed: pieces stay in the window, the rest is the caller's. */
 static void against_the_order(void **state) {
     (void)state;
@@ -211,8 +241,11 @@ static void ends_early(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order),        cmocka_unit_test(against_the_order),
-        cmocka_unit_test(by_many_threads), cmocka_unit_test(a_file_that_shrinks),
+        cmocka_unit_test(in_order),
+        cmocka_unit_test(shared_bytes_come_by_the_cache),
+        cmocka_unit_test(against_the_order),
+        cmocka_unit_test(by_many_threads),
+        cmocka_unit_test(a_file_that_shrinks),
         cmocka_unit_test(ends_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,9 +95,20 @@ static bool turns_init(Loader *l, Err *err) {
     return true;
 }
 
+/* Ranges from `from` on were read, those before `end` for turn t. What the next weight has bytes of too
+ * (rows of experts that alternate) stays cached for it. Gives the first range that is not dropped. */
+static size_t ranges_drop(const Loader *l, const Turn *t, size_t from, size_t end) {
+    const CkptRange *r = &l->ranges[t->range], *next = &l->ranges[end];
+    if (t->range < end && end < l->n_ranges && next->i_file == r->i_file && next->at < r->at + r->n)
+        return from;
+    for (; from < end; from++) checkpoint_drop_cache(l->m->ck, &l->ranges[from]);
+    return from;
+}
+
 static bool turns_load(Loader *l, bool keep_cached, Err *err) {
     Model *m = l->m;
     uint64_t done = m->weight_bytes;
+    size_t dropped = 0;
     for (uint32_t t = 0; t < l->n_turns; t++) done -= l->turns[t].n_bytes;
     for (uint32_t t = 0; t < l->n_turns; t++) {
         const Turn *turn = &l->turns[t];
@@ -107,8 +118,7 @@ static bool turns_load(Loader *l, bool keep_cached, Err *err) {
         if (!m->be->api->weight_load(m->be, w->kind, w->parts, w->n_parts, packed, err))
             return false;
         checkpoint_stream_pass(m->ck, end);
-        for (size_t i = turn->range; !keep_cached && i < end; i++)
-            checkpoint_drop_cache(m->ck, &l->ranges[i]);
+        if (!keep_cached) dropped = ranges_drop(l, turn, dropped, end);
         done += turn->n_bytes;
         if (m->opt.progress && !m->opt.progress(m->opt.progress_ctx, done, m->weight_bytes))
             return err_set(err, ERR_CANCELLED, "loading was stopped");
