@@ -69,10 +69,39 @@ static void slices_and_row_maps(void **state) {
         }
 }
 
+/* What is infinite or no number stays so, in its row and in no other: the engine refuses such logits. */
+static void inputs_that_are_not_finite(void **state) {
+    (void)state;
+    enum { K = 512, N = 8 };
+    float *x = rig_matrix(7, (size_t)N_ROWS * K), *y = mem_alloc(sizeof *y * N_ROWS * N);
+    x[1 * K + 5] = INFINITY;
+    x[2 * K + 40] = -INFINITY;
+    for (uint32_t i = 0; i < K; i++) x[3 * K + i] = NAN;
+    for (int t = DTYPE_Q4_0; t < DTYPE_COUNT; t++) {
+        RigWeight w;
+        Case c;
+        rig_weight_blocks(&w, (DType)t, 1, N, K);
+        Val in = case_begin(&c, x, N_ROWS, K);
+        case_end(&c, prog_linear(c.b, in, case_weight(&c, WEIGHT_MATRIX, &w), W_NONE));
+        for (int i = 0; i < N_ISAS; i++) {
+            RigOptions o = options(ISAS[i], 1);
+            run_all(&c, &o, N_ROWS, y);
+            for (uint32_t k = 0; k < N_ROWS * N; k++)
+                if ((isfinite(y[k]) != 0) == (k / N >= 1 && k / N <= 3))
+                    fail_msg("%s, %s: row %u output %u is %g", dtype_info((DType)t)->name, ISAS[i],
+                             k / N, k % N, (double)y[k]);
+        }
+        case_close(&c);
+        rig_weight_close(&w);
+    }
+    mem_free(x);
+    mem_free(y);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(odd_groups_and_shapes),
-                                       cmocka_unit_test(block_types),
-                                       cmocka_unit_test(slices_and_row_maps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(odd_groups_and_shapes), cmocka_unit_test(block_types),
+        cmocka_unit_test(slices_and_row_maps), cmocka_unit_test(inputs_that_are_not_finite)};
     return cmocka_run_group_tests_name("linear_edges", tests, NULL, NULL);
 }
