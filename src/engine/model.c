@@ -39,6 +39,7 @@ static bool eog_collect(Model *m, Err *err) {
     if (!eog_from_config(m, &m->ck->config, err) || !eog_from_config(m, &m->ck->generation, err))
         return false;
     size_t n = m->tok ? tokenizer_n_vocab(m->tok) : 0;
+    if (n > m->arch.vocab) n = m->arch.vocab; /* a file may give a token any number */
     for (size_t id = 0; id < n; id++)
         if (tokenizer_is_eog(m->tok, (uint32_t)id) && !eog_add(m, (int64_t)id))
             return err_nomem(err, "end tokens");

@@ -260,6 +260,7 @@ void convert_token_ids(const ConvertPlan *p, const Tokenizer *t, JsonWriter *w) 
         said = TOK_NONE;
     uint32_t eos = t ? tokenizer_role(t, TOK_EOS) : (uint32_t)said;
     size_t n = t ? tokenizer_n_vocab(t) : 0, n_more = 0;
+    if (n > p->arch.vocab) n = p->arch.vocab;
     for (size_t id = 0; id < n; id++) n_more += id != eos && tokenizer_is_eog(t, (uint32_t)id);
     if (eos == TOK_NONE && !n_more) return;
     json_w_key(w, STR("eos_token_id"));
