@@ -43,6 +43,9 @@ static bool parse_json_file(Checkpoint *ck, const char *name, const Json **out, 
                      STR_A(ck->dir), name, doc->type == JSON_ARRAY ? "an" : "a",
                      jsontype_name(doc->type));
     }
+    if (ok && doc->n > CONFIG_MAX_KEYS)
+        ok = err_set(err, ERR_LIMIT, STR_F "/%s has %zu keys, at most %d are accepted",
+                     STR_A(ck->dir), name, doc->n, CONFIG_MAX_KEYS);
     buf_deinit(&text);
     *out = doc;
     return ok;

@@ -318,6 +318,9 @@ bool config_section(const Config *c, const char *key, Config *out, Err *err) {
     }
     if (!find(c, key, &v)) return false;
     if (v.json->type != JSON_OBJECT) return wrong(c, &v, "an object", err);
+    if (v.json->n > CONFIG_MAX_KEYS)
+        return err_set(err, ERR_LIMIT, "config: " STR_F " has %zu keys, at most %d are accepted",
+                       STR_A(v.key), v.json->n, CONFIG_MAX_KEYS);
     out->json = v.json;
     out->model_type = STR_NONE;
     (void)json_str(json_get(v.json, "model_type"), &out->model_type);

@@ -30,6 +30,7 @@ typedef struct Config {
 
 #define CONFIG_REQUIRED INT64_MIN /* as default: absence is an error that names the key */
 #define CONFIG_REQUIRED_F (-1.0e300)
+#define CONFIG_MAX_KEYS 4096 /* of one object: look-ups walk over them, some for every layer */
 #define CONFIG_MAX_LIST 4096 /* elements; most lists have one for each layer */
 
 bool config_has(const Config *c, const char *key);

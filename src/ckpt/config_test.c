@@ -110,7 +110,23 @@ static void wrong_json_is_named(void **state) {
     arena_deinit(&a);
 }
 
-/* Families ask for some lists once for every layer: their length is bounded. */
+/* Families ask for some keys and lists once for every layer: how many there are is bounded. */
+static void large_sections_are_refused(void **state) {
+    (void)state;
+    Arena a = {0};
+    Buf text = {0};
+    Config section;
+    buf_put(&text, STR("{\"s\":{\"k\":0"));
+    for (int i = 0; i < CONFIG_MAX_KEYS; i++) buf_putf(&text, ",\"k%d\":0", i);
+    buf_put(&text, STR("}}"));
+    Config c = over_json(&a, buf_cstr(&text));
+    Err err = {0};
+    assert_false(config_section(&c, "s", &section, &err));
+    assert_string_equal(err.msg, "config: s has 4097 keys, at most 4096 are accepted");
+    buf_deinit(&text);
+    arena_deinit(&a);
+}
+
 static void long_lists_are_refused(void **state) {
     (void)state;
     Arena a = {0};
@@ -270,6 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_values_and_defaults),
         cmocka_unit_test(wrong_json_is_named),
+        cmocka_unit_test(large_sections_are_refused),
         cmocka_unit_test(long_lists_are_refused),
         cmocka_unit_test(json_sections),
         cmocka_unit_test(gguf_answers_hugging_face_names),
