@@ -19,7 +19,7 @@ typedef struct OsDirect {
     size_t map_bytes;
 } OsDirect;
 
-/* false: the file system does not offer it */
+/* false: the file system does not offer it, or the kernel would not say to us what is cached */
 bool os_direct_open(OsDirect *d, const OsFile *f);
 void os_direct_close(OsDirect *d);
 /* Is (nearly) all of the range in the page cache, so that an ordinary read is the faster one? */

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/os_direct.h"
 
 static char dir[] = "/tmp/mlxcel_os_XXXXXX";
 
@@ -73,6 +75,31 @@ static void directories_are_listed_sorted(void **state) {
     arena_deinit(&a);
 }
 
+/* To who may only read a file the kernel says that all of it is cached, whether it is or not. */
+static void what_is_cached_is_not_made_up(void **state) {
+    (void)state;
+    enum { BYTES = 64 << 10, NOBODY = 65534 };
+    static char bytes[BYTES];
+    Err err = {0};
+    OsFile f;
+    assert_true(os_write_file(in_dir("b"), (Str){bytes, BYTES}, &err));
+    assert_int_equal(chmod(in_dir("b"), 0644), 0);
+    assert_true(os_file_open(&f, in_dir("b"), &err));
+    fsync(f.fd);
+    os_file_drop_cache(&f, 0, BYTES);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) { /* as somebody else, where we may */
+        OsDirect d;
+        bool other = setuid(NOBODY) == 0;
+        _exit(other && os_direct_open(&d, &f) && os_direct_is_cached(&d, 0, BYTES));
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    os_file_close(&f);
+}
+
 static void the_machine_answers(void **state) {
     (void)state;
     assert_true(os_n_cpus() >= 1 && os_n_cores() >= 1 && os_n_cores() <= os_n_cpus());
@@ -88,6 +115,7 @@ int main(void) {
         cmocka_unit_test(files_round_trip),
         cmocka_unit_test(only_regular_files_open),
         cmocka_unit_test(directories_are_listed_sorted),
+        cmocka_unit_test(what_is_cached_is_not_made_up),
         cmocka_unit_test(the_machine_answers),
     };
     return cmocka_run_group_tests_name("os", tests, make_dir, NULL);
