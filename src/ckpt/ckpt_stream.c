@@ -201,7 +201,9 @@ static void busy_end(CkptStream *s, size_t n) {
         s->plain = true;
 }
 
-static bool by_cache(const CkptStream *s, const Piece *p) { return s->plain || p->again; }
+static bool by_cache(const CkptStream *s, const Piece *p) {
+    return s->plain || p->again || !s->direct || s->direct[p->i_file].fd < 0;
+}
 
 /* Is the next piece for later: without a slot, or so far ahead that the cache might drop it again? */
 static bool must_wait(const CkptStream *s) {
@@ -236,7 +238,7 @@ static void read_direct(CkptStream *s, Piece *p) {
 /* Is the next piece to be left to the page cache? Then it is, and perhaps advised. */
 static bool leave_plain(CkptStream *s, Piece *p) {
     const OsDirect *d = s->direct ? &s->direct[p->i_file] : NULL;
-    bool plain = by_cache(s, p) || !d || d->fd < 0, passed = p->passed;
+    bool plain = by_cache(s, p), passed = p->passed;
     pthread_mutex_unlock(&s->lock);
     bool cached = d && d->fd >= 0 && os_direct_is_cached(d, p->from, (size_t)(p->to - p->from));
     if (plain && !cached && !passed)
