@@ -8,8 +8,9 @@
  *     .weight U32 + .scales (+ .biases)         MLX: bits and groups follow from the shapes
  *     .qweight                                  GPTQ or AWQ, as the config says
  *     .weight_packed                            compressed-tensors: I32 integers, U8 nvfp4 or mxfp4
- *     .weight I8, F8                            integers, floats of one byte, with .weight_scale, .weight_scale_inv,
- *                                               .scale or .qscale_weight; fp4 in I8 (DeepSeek-V4)
+ *     .weight I8, F8                            integers, floats of one byte, with .weight_scale,
+ *                                               .weight_scale_inv, .scale or .qscale_weight; fp4 in
+ *                                               I8 (DeepSeek-V4)
  *     .weight U8                                ModelOpt nvfp4, BitNet, bitsandbytes
  *
  * Everything allocated is the arena's; nothing but small side tensors (g_idx, look-up tables) is

@@ -1,8 +1,9 @@
-/* ckpt_stream.h: the bytes that a loader will ask for, read ahead of it by threads of its own, in large pieces.
+/* ckpt_stream.h: the bytes that a loader will ask for, read ahead of it by threads of its own, in
+ * large pieces.
  *
  * Three ways, piece by piece: what the page cache has is left for the loader's own reads. On a fast
- * device, and where the cache is not to be filled, pieces are read past the cache into a small window
- * and copied from there. On a slow one (SLOW_RATE) the cache is asked to read ahead: it costs
+ * device, and where the cache is not to be filled, pieces are read past the cache into a small
+ * window and copied from there. On a slow one (SLOW_RATE) the cache is asked to read ahead: it costs
  * processor time that is there, and the next start finds the file in memory.
  *
  *     CkptStream *s = ckpt_stream_new(files, ranges, n, &opt, err);

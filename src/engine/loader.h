@@ -1,7 +1,9 @@
 /* loader.h: reads and packs a model's weights in the order in which they lie in the files, with the
  * device reading on ahead (ckpt_stream.h), so that neither it nor the packers rest.
  *
- *     if (!loader_run(m, err)) return false;      m->packed is full; a run that was stopped can be taken up again */
+ *     if (!loader_run(m, err)) return false;
+ *
+ * m->packed is full then; a run that was stopped can be taken up again. */
 #ifndef MLXCEL_ENGINE_LOADER_H
 #define MLXCEL_ENGINE_LOADER_H
 

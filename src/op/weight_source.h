@@ -13,8 +13,8 @@
 
 typedef struct WeightSource {
     uint32_t n, k; /* logical rows and columns */
-    QMatrix
-        m; /* parts' shapes and dtypes; data of G_IDX and TABLE is present, other data is fetched */
+    /* parts' shapes and dtypes; data of G_IDX and TABLE is present, other data is fetched */
+    QMatrix m;
     const WForm *form;
     /* plain floats stored [inputs, outputs]: row_map names columns, row0 the first input */
     bool transposed;
@@ -24,23 +24,24 @@ typedef struct WeightSource {
      * convolutions); 0: as stored */
     uint32_t taps;
     bool (*fetch)(void *ctx, QPartId part, uint64_t from, uint64_t n_bytes, void *out, Err *err);
-    /* Where a part's first byte is: which of the checkpoint's files, and the position in it. NULL: not
-     * in files */
+    /* Where a part's first byte is: which of the checkpoint's files, and the position in it. NULL:
+     * not in files as it is */
     void (*locate)(void *ctx, QPartId part, int *i_file, uint64_t *at);
     void *ctx;
     const char *name; /* for messages */
 } WeightSource;
 
 /* One per packing thread; zero-initialise, free with wsource_scratch_deinit. It keeps what was read
- * last: parts that every call needs whole (GPTQ's scales) are read once; of a matrix stored the other
- * way round (its qweight) only the columns asked for are; and a caller that goes through the rows in order is read ahead for, in pieces that double up to WSOURCE_AHEAD_BYTES. A
- * source must not change or move while a scratch has seen it. */
+ * last: parts that every call needs whole (GPTQ's scales) are read once; of a matrix stored the
+ * other way round (its qweight) only the columns asked for are; and a caller that goes through the
+ * rows in order is read ahead for, in pieces that double up to WSOURCE_AHEAD_BYTES. A source must
+ * not change or move while a scratch has seen it. */
 typedef struct WeightScratch {
     Buf bytes[QPART_COUNT];
     uint64_t from[QPART_COUNT], n_bytes[QPART_COUNT]; /* which bytes of each part are held */
     uint64_t pitch[QPART_COUNT];                      /* QPart's: of each row, from on */
-    const WeightSource
-        *source; /* whose; with ctx and form, in case another one has moved into its place */
+    /* whose; with ctx and form, in case another one has moved into its place */
+    const WeightSource *source;
     const void *ctx;
     const WForm *form;
     uint32_t next_row; /* stored row behind the last call's */

@@ -300,7 +300,8 @@ static void float_rows(const Linear *l, FArgs *a, DType t, uint32_t n0, uint32_t
 
 enum { FINE_PIECE = 128 /* columns: 16 KiB as f32 */ };
 
-/* Group 0, more than a few rows: pieces of the tile are widened once, and sums go on from one to the next. */
+/* Group 0, more than a few rows: pieces of the tile are widened once, and sums go on from one to the
+ * next. */
 static void fine_pieces(const Linear *l, const FArgs *tile, float *room, size_t n_floats,
                         uint32_t n0, uint32_t b0, uint32_t b1) {
     const size_t room_cols = n_floats / FLOAT_TILE_ROWS / UNIT_COLS * UNIT_COLS;

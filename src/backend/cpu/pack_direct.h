@@ -1,7 +1,7 @@
 /* pack_direct.h: what lies in the file nearly as the kernels read it goes from the file's rows into
  * tiles in one step, without canonical arrays in between: plain floats; codes of 4 and 8 bits whose
- * 16-bit scales ride in the stream (GGUF Q4_0 Q4_1 Q8_0, MLX affine); 4-bit GPTQ in its own order. The bytes of the tiles
- * are those of the general way (pack.c), which takes everything else.
+ * 16-bit scales ride in the stream (GGUF Q4_0 Q4_1 Q8_0, MLX affine); 4-bit GPTQ in its own order.
+ * The bytes of the tiles are those of the general way (pack.c), which takes everything else.
  *
  *     DirectForm d;
  *     if (pack_direct_form(&m, source, &d)) ok = pack_direct(&d, &m, source, n0, n1, &scratch, err); */
