@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -157,28 +156,6 @@ bool os_write_file(const char *path, Str data, Err *err) {
     err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
     unlink(temporary);
     return false;
-}
-
-bool os_map_open(OsMap *m, const char *path, Err *err) {
-    OsFile f = {.fd = -1};
-    *m = (OsMap){0};
-    if (!os_file_open(&f, path, err)) return false;
-    if (f.size_bytes > 0) {
-        void *p = mmap(NULL, f.size_bytes, PROT_READ, MAP_PRIVATE, f.fd, 0);
-        if (p == MAP_FAILED) {
-            int e = errno;
-            os_file_close(&f);
-            return err_set(err, ERR_IO, "cannot map %s: %s", path, strerror(e));
-        }
-        *m = (OsMap){p, f.size_bytes};
-    }
-    os_file_close(&f);
-    return true;
-}
-
-void os_map_close(OsMap *m) {
-    if (m->n) munmap((void *)(uintptr_t)m->p, m->n);
-    *m = (OsMap){0};
 }
 
 bool os_exists(const char *path) { return access(path, F_OK) == 0; }

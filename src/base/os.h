@@ -29,13 +29,6 @@ bool os_read_fd(int fd, size_t max_bytes, Buf *out, Err *err) MUST_CHECK;
 /* temporary beside it, then rename */
 bool os_write_file(const char *path, Str data, Err *err) MUST_CHECK;
 
-typedef struct OsMap { /* read-only mapping of a whole regular file */
-    const unsigned char *p;
-    size_t n;
-} OsMap;
-bool os_map_open(OsMap *m, const char *path, Err *err) MUST_CHECK;
-void os_map_close(OsMap *m);
-
 bool os_exists(const char *path);
 bool os_is_dir(const char *path);
 bool os_is_file(const char *path); /* regular, links followed */
@@ -50,7 +43,6 @@ uint64_t os_memory_available_bytes(void); /* MemAvailable, capped by the cgroup 
 /* usable: affinity mask, then cgroup quota rounded up; at least 1 */
 int os_n_cpus(void);
 int os_n_cores(void); /* physical cores among them, at least 1 */
-bool os_is_terminal(int fd);
 int os_terminal_columns(int fd); /* 80 if unknown */
 uint64_t os_random_u64(void);
 

@@ -101,8 +101,6 @@ int os_n_cores(void) {
     return n < 1 ? 1 : n > cpus ? cpus : n;
 }
 
-bool os_is_terminal(int fd) { return isatty(fd); }
-
 int os_terminal_columns(int fd) {
     struct winsize w;
     return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;

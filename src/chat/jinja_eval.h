@@ -55,8 +55,6 @@ bool jcall_args(JEval *e, const JNode *n, JVal *caller, JVal **args, size_t *n_a
 bool jcall_macro(JEval *e, const JMacro *m, const JVal *args, size_t n_args, const JDict *kwargs,
                  JVal *out);
 bool jcall_block(JEval *e, const JNode *block, JContext *ctx); /* prints it */
-bool jcall_capture(JEval *e, JBuild *into,
-                   JBuild **saved); /* redirects output; undo with e->out = saved */
 bool jcall_filter(JEval *e, Str name, JVal subject, const JVal *args, size_t n, const JDict *kwargs,
                   JVal *out);
 bool jcall_test(JEval *e, Str name, JVal subject, const JVal *args, size_t n, const JDict *kwargs,

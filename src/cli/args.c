@@ -291,11 +291,6 @@ int64_t args_int(const Args *a, const char *name, int64_t other) {
     return str_to_i64(str_c(args_text(a, name)), &x) ? x : other;
 }
 
-double args_num(const Args *a, const char *name, double other) {
-    double x;
-    return str_to_f64(str_c(args_text(a, name)), &x) ? x : other;
-}
-
 const char *args_next(const Args *a, const char *name, size_t *i) {
     while (*i < a->n) {
         const ArgValue *v = &a->values[(*i)++];

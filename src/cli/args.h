@@ -81,7 +81,6 @@ bool args_given(const Args *a, const char *name);       /* on the command line i
 const char *args_text(const Args *a, const char *name); /* the last one given; NULL if none */
 bool args_flag(const Args *a, const char *name);        /* given, and not taken back */
 int64_t args_int(const Args *a, const char *name, int64_t other);
-double args_num(const Args *a, const char *name, double other);
 /* All of a repeated flag: for (size_t i = 0; (text = args_next(a, "stop", &i)) != NULL;) */
 const char *args_next(const Args *a, const char *name, size_t *i);
 /* All parameters given, in order: the library's name and the value. */

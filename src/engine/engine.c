@@ -125,7 +125,6 @@ void engine_close(Engine *e) {
 }
 
 uint32_t engine_n_ctx(const Engine *e) { return e->n_ctx; }
-const Budget *engine_budget(const Engine *e) { return &e->budget; }
 const EngineStats *engine_stats(const Engine *e) { return &e->stats; }
 BackExec *engine_exec(Engine *e) { return e->exec; }
 

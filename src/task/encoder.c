@@ -20,7 +20,6 @@ struct Encoder {
 };
 
 uint32_t encoder_width(const Encoder *e) { return e->width; }
-uint32_t encoder_max_length(const Encoder *e) { return e->opt.max_length; }
 Pooling encoder_pooling(const Encoder *e) { return e->opt.pooling; }
 bool encoder_normalizes(const Encoder *e) { return !e->opt.no_normalize; }
 

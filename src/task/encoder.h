@@ -41,7 +41,6 @@ typedef struct Encoder Encoder;
 bool encoder_open(Model *m, const EncoderOptions *opt, Encoder **out, Err *err) MUST_CHECK;
 void encoder_close(Encoder *e); /* NULL is allowed */
 uint32_t encoder_width(const Encoder *e);
-uint32_t encoder_max_length(const Encoder *e);
 Pooling encoder_pooling(const Encoder *e); /* resolved */
 bool encoder_normalizes(const Encoder *e);
 /* ERR_LIMIT: an input longer than max_length; ERR_INPUT: an empty one, an id or type that the model

@@ -38,8 +38,6 @@ static const BookField *fields_of(DType t) {
     return NULL;
 }
 
-bool book_is(DType t) { return fields_of(t) != NULL; }
-
 static size_t in_file(const BookField *f, unsigned i) {
     return f->from + (size_t)(i / f->run) * f->jump + (size_t)(i % f->run) * f->width;
 }

@@ -15,7 +15,6 @@
 
 enum { BOOK_ZERO = 64, BOOK_COLS = 256 };
 
-bool book_is(DType t); /* a code-book format */
 /* The blocks at byte `at` of 16 rows into a block of a tile; one lane's block into it, and back. */
 void book_put_rows(DType t, const uint8_t *const *rows, size_t at, unsigned char *tile_block);
 void book_put(DType t, const uint8_t *block, uint32_t lane, unsigned char *tile_block);

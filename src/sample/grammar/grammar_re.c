@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "sample/grammar/grammar_table.h"
 
 /* ---- trees ---- */
@@ -38,20 +37,6 @@ Re *re_repeat(GrammarWork *w, Re *kid, uint32_t min, uint32_t max) {
     re->min = min;
     re->max = max;
     return re;
-}
-
-Re *re_literal(GrammarWork *w, Str utf8) {
-    Re *re = re_new(w, RE_CAT);
-    for (size_t at = 0; re && at < utf8.n;) {
-        uint32_t cp = utf8_next(utf8, &at);
-        if (!re_add(w, re, re_set(w, cp, cp))) return NULL;
-    }
-    return re;
-}
-
-bool re_is_word(uint32_t cp) {
-    return (cp >= '0' && cp <= '9') || (cp >= 'A' && cp <= 'Z') || (cp >= 'a' && cp <= 'z') ||
-           cp == '_';
 }
 
 /* ---- NFA ---- */

@@ -30,8 +30,6 @@ Re *re_new(GrammarWork *w, ReKind kind);
 bool re_add(GrammarWork *w, Re *parent, Re *kid);
 Re *re_set(GrammarWork *w, uint32_t lo, uint32_t hi);
 Re *re_repeat(GrammarWork *w, Re *kid, uint32_t min, uint32_t max);
-Re *re_literal(GrammarWork *w, Str utf8);
-bool re_is_word(uint32_t cp); /* ECMA-262 \w */
 
 Dfa *re_compile(GrammarWork *w, const Re *re); /* whole strings: anchored at both ends */
 

@@ -63,18 +63,6 @@ bool cpset_negate(GrammarWork *w, const CpSet *s, CpSet *out) {
     return cpset_normalize(w, out);
 }
 
-bool cpset_has(const CpSet *s, uint32_t cp) {
-    uint32_t lo = 0, hi = s->n;
-    while (lo < hi) {
-        uint32_t mid = (lo + hi) / 2;
-        if (s->r[mid].hi < cp)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < s->n && s->r[lo].lo <= cp;
-}
-
 /* General categories by short and long name; a mask of UNICODE_BIT. */
 static const struct {
     const char *name, *longer;

@@ -24,6 +24,5 @@ bool cpset_add_property(GrammarWork *w, CpSet *s, Str name,
 bool cpset_normalize(GrammarWork *w, CpSet *s); /* sort, merge, drop surrogates */
 bool cpset_negate(GrammarWork *w, const CpSet *s,
                   CpSet *out);               /* over all scalar values; s normalized */
-bool cpset_has(const CpSet *s, uint32_t cp); /* s normalized */
 
 #endif
