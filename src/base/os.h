@@ -8,7 +8,7 @@
 typedef struct OsFile {
     /* -1 when closed; zero-initialised is NOT open: use OS_FILE_NONE or test path */
     int fd;
-    uint64_t size_bytes; /* at open */
+    uint64_t size_bytes;  /* at open */
     uint32_t ahead_bytes; /* what the device reads ahead of one request */
 } OsFile;
 
@@ -42,7 +42,7 @@ uint64_t os_rss_peak_bytes(void);
 uint64_t os_memory_available_bytes(void); /* MemAvailable, capped by the cgroup limit */
 /* usable: affinity mask, then cgroup quota rounded up; at least 1 */
 int os_n_cpus(void);
-int os_n_cores(void); /* physical cores among them, at least 1 */
+int os_n_cores(void);            /* physical cores among them, at least 1 */
 int os_terminal_columns(int fd); /* 80 if unknown */
 uint64_t os_random_u64(void);
 

@@ -23,6 +23,6 @@ bool cpset_add_property(GrammarWork *w, CpSet *s, Str name,
                         bool *known);           /* \p{name} by our Unicode tables */
 bool cpset_normalize(GrammarWork *w, CpSet *s); /* sort, merge, drop surrogates */
 bool cpset_negate(GrammarWork *w, const CpSet *s,
-                  CpSet *out);               /* over all scalar values; s normalized */
+                  CpSet *out); /* over all scalar values; s normalized */
 
 #endif
