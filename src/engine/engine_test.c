@@ -34,16 +34,20 @@ static bool watch(void *ctx, const Event *e) {
     return !s->stop_listening;
 }
 
-static void open_golden(Model **m, const char *name) {
+static void open_golden(Model **m, const char *name, ModelOptions *mo) {
     Err err = {0};
     char path[4096];
     const char *dir = getenv("MLXCEL_GOLDEN_DIR");
     snprintf(path, sizeof path, "%s/decoder/%s", dir ? dir : "build/goldens", name);
-    ModelOptions mo = {.backend = "ref", .be = {.n_threads = 1}};
-    if (!model_open(path, &mo, m, &err)) fail_msg("%s", err.msg);
+    mo->backend = "ref";
+    mo->be.n_threads = 1;
+    if (!model_open(path, mo, m, &err)) fail_msg("%s", err.msg);
 }
 
-static void open_model(Model **m) { open_golden(m, "llama"); }
+static void open_model(Model **m) {
+    ModelOptions mo = {0};
+    open_golden(m, "llama", &mo);
+}
 
 static void open_engine(Model *m, Engine **e, uint64_t n_ctx, uint32_t n_slots) {
     Err err = {0};
@@ -236,7 +240,8 @@ static void length_classes_do_not_share_prefixes(void **state) {
     Model *m;
     Engine *e;
     static Seen brief, extended, again, cold;
-    open_golden(&m, "llama_rope_dynamic");
+    ModelOptions mo = {0};
+    open_golden(&m, "llama_rope_dynamic", &mo);
     assert_non_null(m->arch.class_rope);
     size_t limit = m->arch.class_rope->orig_context;
     open_engine(m, &e, 128, 1);
@@ -281,6 +286,43 @@ static void plans_that_do_not_fit_are_refused(void **state) {
     model_close(m);
 }
 
+typedef struct Stops {
+    uint64_t done, total;
+    uint32_t n;
+} Stops;
+
+static bool stop_again(void *ctx, uint64_t done, uint64_t total) {
+    Stops *s = ctx;
+    assert_true(done > s->done && done <= total);
+    *s = (Stops){done, total, s->n + 1};
+    return false;
+}
+
+/* Stopped behind every weight and taken up again, loading reads each once, and the model is the same. */
+static void loading_is_taken_up_again(void **state) {
+    (void)state;
+    static Seen want[8], got[8];
+    Model *m;
+    Stops stops = {0};
+    ModelOptions mo = {.progress = stop_again, .progress_ctx = &stops};
+    Err err = {0};
+    open_model(&m);
+    alone(m, want);
+    model_close(m);
+    open_golden(&m, "llama", &mo);
+    uint32_t n = 0;
+    for (; !model_load(m, &err); n++) {
+        assert_int_equal(err.kind, ERR_CANCELLED);
+        assert_true(n < weights_count(m->arch.weights));
+    }
+    assert_int_equal(n, weights_count(m->arch.weights));
+    assert_int_equal(stops.n, n);
+    assert_true(stops.done == stops.total && stops.total == m->weight_bytes);
+    alone(m, got);
+    for (int i = 0; i < 8; i++) assert_memory_equal(got[i].ids, want[i].ids, 60 * sizeof(uint32_t));
+    model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dry_pool_loses_nothing),
@@ -291,6 +333,7 @@ int main(void) {
         cmocka_unit_test(draws_do_not_depend_on_company),
         cmocka_unit_test(length_classes_do_not_share_prefixes),
         cmocka_unit_test(plans_that_do_not_fit_are_refused),
+        cmocka_unit_test(loading_is_taken_up_again),
     };
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
 }
