@@ -1,7 +1,7 @@
 /* bitsandbytes 4 bit (nf4, fp4): weight U8 [N*K/2, 1], flat row-major, high nibble first; one
- * absmax per block of 64 along the flat order, over the ends of rows; a table of 16 floats. Double quantization: absmax
- * is U8, looked up in nested_quant_map, times nested_absmax per 256 blocks, plus an offset (from
- * the JSON tensor weight.quant_state.*, which the caller reads). */
+ * absmax per block of 64 along the flat order, over the ends of rows; a table of 16 floats. Double
+ * quantization: absmax is U8, looked up in nested_quant_map, times nested_absmax per 256 blocks,
+ * plus an offset (from the JSON tensor weight.quant_state.*, which the caller reads). */
 #include <math.h>
 
 #include "base/fp.h"
