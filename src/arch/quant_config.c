@@ -278,7 +278,7 @@ static bool ct_group(QuantConfig *q, QuantRule *rules, const Json *group, Err *e
     for (size_t i = 0; i < targets->n; i++) {
         Str t;
         if (q->n_rules == MAX_RULES)
-            return err_set(err, ERR_LIMIT, "config_groups: more than %d targets", MAX_RULES);
+            return err_set(err, ERR_LIMIT, "at most %d targets are accepted", MAX_RULES);
         if (!json_str(json_at(targets, i), &t))
             return bad_value(group->key, "targets", json_at(targets, i), "strings", err);
         bool regex = str_starts(t, STR("re:"));
