@@ -68,11 +68,14 @@ bool interrupted(void) { return n_interrupts > 0; }
 void interrupt_clear(void) {
     char some[64];
     n_interrupts = 0;
-    while (held[0] >= 0 && read(held[0], some, sizeof some) > 0) {}
+    while (held[0] >= 0 && read(held[0], some, sizeof some) > 0) {
+    }
 }
 
 bool interrupt_or_key(void) {
-    struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = held[0], .events = POLLIN}};
-    while (!interrupted() && poll(p, 2, -1) < 0 && errno == EINTR) {}
+    struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                          {.fd = held[0], .events = POLLIN}};
+    while (!interrupted() && poll(p, 2, -1) < 0 && errno == EINTR) {
+    }
     return !interrupted();
 }

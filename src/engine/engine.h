@@ -41,7 +41,7 @@ EngineOptions engine_options(void); /* the defaults: f16 cache, 1 slot, chunk 51
 bool engine_budget_for(const Model *m, const EngineOptions *opt, Budget *out, Err *err) MUST_CHECK;
 bool engine_open(Model *m, const EngineOptions *opt, Engine **out, Err *err) MUST_CHECK;
 void engine_close(Engine *e);
-uint32_t engine_n_ctx(const Engine *e); /* tokens one sequence may hold */
+uint32_t engine_n_ctx(const Engine *e);  /* tokens one sequence may hold */
 void engine_submit(Engine *e, Job *job); /* the engine frees it after its last event */
 bool engine_step(Engine *e);             /* false: no job is left */
 const EngineStats *engine_stats(const Engine *e);
