@@ -2,6 +2,7 @@
  * its own. A tile of 32 outputs times f32 activations, as for other widened codes: the weight is
  * rounded once, as a decoder does it, then one multiply-add chain per output in the order of k. For
  * many rows a piece of the tile is widened once and multiplied as floats: the same chain. */
+#include "backend/cpu/float_rows.inc.h"
 #include "backend/cpu/qtile.inc.c"
 
 enum { FINE_INTEGERS, FINE_E4M3, FINE_E5M2, FINE_FOUR };
@@ -56,21 +57,11 @@ INLINE vf fine_weight(vi v, const int i, const int type, VfTable values, vf scal
     return vf_mul(vi_as_vf(v), scale);
 }
 
-#define FINE_DECLARE(r) vf a##r = vf_zero(), b##r = vf_zero();
 #define FINE_STEP(r)                                                                               \
     if (r < R) {                                                                                   \
         vf v = vf_set1(x[r * s + c]);                                                              \
         a##r = vf_fma(wa, v, a##r);                                                                \
         b##r = vf_fma(wb, v, b##r);                                                                \
-    }
-#define FINE_OUT(r)                                                                                \
-    if (r < R) {                                                                                   \
-        if (args->add) {                                                                           \
-            a##r = vf_add(a##r, vf_load_n(args->add, n0));                                         \
-            b##r = vf_add(b##r, vf_load_n(args->add + 16, n1));                                    \
-        }                                                                                          \
-        vf_store_n(args->out + r * args->out_stride, a##r, n0);                                    \
-        if (n1) vf_store_n(args->out + r * args->out_stride + 16, b##r, n1);                       \
     }
 /* Column i of the quad at q: weights wa, wb of the two halves, then `use`. */
 #define FINE_COL(i, use)                                                                           \
@@ -128,7 +119,7 @@ INLINE void fine_tile(const FArgs *args, const int R, const int type) {
     FINE_LOCALS
     const size_t s = args->x_stride;
     const float *x = args->x;
-    FINE_ROWS(FINE_DECLARE)
+    FINE_ROWS(F_DECLARE)
     const size_t unit = 2 * packed_half_bytes(m, TILE_ROWS);
     for (uint32_t u = 0; u < m->n_units; u++, x += UNIT_COLS) {
         const uint32_t n = m->k - u * UNIT_COLS < UNIT_COLS ? m->k - u * UNIT_COLS : UNIT_COLS;
@@ -137,7 +128,7 @@ INLINE void fine_tile(const FArgs *args, const int R, const int type) {
         FINE_UNIT(n, FINE_ROWS(FINE_STEP))
     }
     const int n0 = args->n_out < 16 ? args->n_out : 16, n1 = args->n_out - n0;
-    FINE_ROWS(FINE_OUT)
+    FINE_ROWS(F_OUT)
 }
 
 INLINE void fine_expand_type(const FArgs *args, uint32_t k0, uint32_t n_cols, float *out,

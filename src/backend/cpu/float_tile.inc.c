@@ -2,7 +2,7 @@
  * activations. One multiply-add chain per output, in the order of k, for one row as for many. Two
  * vectors of 16 outputs: with one, a single row waits for the latency of its only chain. Rows are
  * named scalars for the reason given in qtile.inc.c. */
-#include "backend/cpu/qkern.h"
+#include "backend/cpu/float_rows.inc.h"
 
 #if defined(Q_ALL_ROWS)
 enum { F_MAX_ROWS = 12 };
@@ -23,7 +23,6 @@ INLINE vf f_load(const unsigned char *p, const DType t, const int i) {
 
 /* Row r is reached from one of four pointers, three rows apart: twelve would not fit the registers.
  */
-#define F_DECLARE(r) vf a##r = vf_zero(), b##r = vf_zero();
 #define F_GO_ON(r)                                                                                 \
     if (r < R) {                                                                                   \
         a##r = vf_load_n(args->out + r * args->out_stride, n0);                                    \
@@ -34,15 +33,6 @@ INLINE vf f_load(const unsigned char *p, const DType t, const int i) {
         vf v = vf_set1(x##r);                                                                      \
         a##r = vf_fma(wa, v, a##r);                                                                \
         b##r = vf_fma(wb, v, b##r);                                                                \
-    }
-#define F_OUT(r)                                                                                   \
-    if (r < R) {                                                                                   \
-        if (args->add) {                                                                           \
-            a##r = vf_add(a##r, vf_load_n(args->add, n0));                                         \
-            b##r = vf_add(b##r, vf_load_n(args->add + 16, n1));                                    \
-        }                                                                                          \
-        vf_store_n(args->out + r * args->out_stride, a##r, n0);                                    \
-        if (n1) vf_store_n(args->out + r * args->out_stride + 16, b##r, n1);                       \
     }
 #define x0 p0[k]
 #define x1 p0[k + s]
