@@ -58,18 +58,9 @@ static const GgufKey EXPERT_KEYS[] = {
 #define LAYER "model.layers.%d."
 
 static const GgufRule BASE_RULES[] = {
-    {"model.embed_tokens.weight", "token_embd.weight", 0},
-    {"model.norm.weight", "output_norm.weight", 0},
-    {"lm_head.weight", "output.weight", 0},
-    {LAYER "input_layernorm.weight", "blk.%d.attn_norm.weight", 0},
     {LAYER "post_attention_layernorm.weight", "blk.%d.ffn_norm.weight", 0},
     {LAYER "self_attn.q_proj.weight", "blk.%d.attn_q.weight", 0},
     {LAYER "self_attn.k_proj.weight", "blk.%d.attn_k.weight", 0},
-    {LAYER "self_attn.v_proj.weight", "blk.%d.attn_v.weight", 0},
-    {LAYER "self_attn.o_proj.weight", "blk.%d.attn_output.weight", 0},
-    {LAYER "mlp.gate_proj.weight", "blk.%d.ffn_gate.weight", 0},
-    {LAYER "mlp.up_proj.weight", "blk.%d.ffn_up.weight", 0},
-    {LAYER "mlp.down_proj.weight", "blk.%d.ffn_down.weight", 0},
     {0},
 };
 
@@ -355,6 +346,7 @@ static bool v4_copy(const char *from, const char *to, Arena *a, Err *err) {
     {                                                                                              \
         .name = name_, .golden = golden_, .arch = "deepseek2",                                     \
         .keys = {BASE_KEYS, MLA_KEYS, EXPERT_KEYS}, .rules = {                                     \
+            gguf_llama_rules,                                                                      \
             BASE_RULES,                                                                            \
             MLA_RULES,                                                                             \
             EXPERT_RULES                                                                           \
@@ -364,6 +356,7 @@ static bool v4_copy(const char *from, const char *to, Arena *a, Err *err) {
     {                                                                                              \
         .name = name_, .golden = golden_, .arch = "deepseek2",                                     \
         .keys = {BASE_KEYS, OLD_MLA_KEYS, EXPERT_KEYS}, .rules = {                                 \
+            gguf_llama_rules,                                                                      \
             BASE_RULES,                                                                            \
             OLD_MLA_RULES,                                                                         \
             EXPERT_RULES                                                                           \
@@ -373,6 +366,7 @@ static bool v4_copy(const char *from, const char *to, Arena *a, Err *err) {
     {                                                                                              \
         .name = golden_, .golden = golden_, .arch = arch_, .picks = true, .more = more_,           \
         .keys = {BASE_KEYS, MLA_KEYS, EXPERT_KEYS, INDEX_KEYS}, .rules = {                         \
+            gguf_llama_rules,                                                                      \
             BASE_RULES,                                                                            \
             MLA_RULES,                                                                             \
             EXPERT_RULES                                                                           \
@@ -391,7 +385,7 @@ static const GgufFamily FAMILIES[] = {
      .golden = "kimi_linear",
      .arch = "kimi-linear",
      .keys = {BASE_KEYS, KIMI_KEYS},
-     .rules = {BASE_RULES, MLA_RULES, KIMI_RULES},
+     .rules = {gguf_llama_rules, BASE_RULES, MLA_RULES, KIMI_RULES},
      .more = kimi_more},
     {.name = "deepseek_v4",
      .golden = "deepseek_v4",

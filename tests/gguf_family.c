@@ -8,6 +8,19 @@
 #include "golden_run.h"
 #include "quant/decode.h"
 
+const GgufRule gguf_llama_rules[] = {
+    {"lm_head.weight", "output.weight", 0},
+    {"model.embed_tokens.weight", "token_embd.weight", 0},
+    {"model.norm.weight", "output_norm.weight", 0},
+    {"model.layers.%d.input_layernorm.weight", "blk.%d.attn_norm.weight", 0},
+    {"model.layers.%d.mlp.down_proj.weight", "blk.%d.ffn_down.weight", 0},
+    {"model.layers.%d.mlp.gate_proj.weight", "blk.%d.ffn_gate.weight", 0},
+    {"model.layers.%d.mlp.up_proj.weight", "blk.%d.ffn_up.weight", 0},
+    {"model.layers.%d.self_attn.o_proj.weight", "blk.%d.attn_output.weight", 0},
+    {"model.layers.%d.self_attn.v_proj.weight", "blk.%d.attn_v.weight", 0},
+    {0},
+};
+
 enum { MAX_OUT = 4096, MAX_NAME = 128 };
 
 typedef struct Out { /* one tensor to write */

@@ -58,6 +58,8 @@ typedef struct GgufRule {
     Change change;
 } GgufRule;
 
+extern const GgufRule gguf_llama_rules[]; /* what most decoders have of Llama */
+
 enum { GGUF_FAMILY_LISTS = 4, GGUF_FAMILY_VALUES = 256 };
 
 typedef struct GgufFamily {

@@ -231,23 +231,14 @@ static void mamba_more(GgufOut *out, const Json *config) {
 #define LAYER "model.layers.%d."
 
 static const GgufRule TOP_RULES[] = {
-    {"model.norm.weight", "output_norm.weight", 0},
-    {"model.embed_tokens.weight", "token_embd.weight", 0},
     {"model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight", CHANGE_PAD},
     {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight", 0},
     {"model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight", 0},
-    {"lm_head.weight", "output.weight", 0},
     {"model.lm_head.weight", "output.weight", 0},
     {"model.model.norm.weight", "output_norm.weight", 0},
-    {LAYER "input_layernorm.weight", "blk.%d.attn_norm.weight", 0},
-    {LAYER "self_attn.o_proj.weight", "blk.%d.attn_output.weight", 0},
-    {LAYER "self_attn.v_proj.weight", "blk.%d.attn_v.weight", 0},
     {LAYER "self_attn.v_proj.bias", "blk.%d.attn_v.bias", 0},
     {LAYER "self_attn.q_norm.weight", "blk.%d.attn_q_norm.weight", 0},
     {LAYER "self_attn.k_norm.weight", "blk.%d.attn_k_norm.weight", 0},
-    {LAYER "mlp.gate_proj.weight", "blk.%d.ffn_gate.weight", 0},
-    {LAYER "mlp.up_proj.weight", "blk.%d.ffn_up.weight", 0},
-    {LAYER "mlp.down_proj.weight", "blk.%d.ffn_down.weight", 0},
     {0},
 };
 static const GgufRule PLAIN_QK[] = {
@@ -354,6 +345,7 @@ static const GgufRule MAMBA_RULES[] = {
     {                                                                                              \
         .name = name_, .golden = golden_, .arch = "mistral3", .fuse = fuse_,                       \
         .keys = {BASE_KEYS, KV_HEADS, MISTRAL_KEYS}, .rules = {                                    \
+            gguf_llama_rules,                                                                      \
             TOP_RULES,                                                                             \
             PERMUTED_QK,                                                                           \
             LLAMA_NORM                                                                             \
@@ -363,6 +355,7 @@ static const GgufRule MAMBA_RULES[] = {
     {                                                                                              \
         .name = name_, .golden = "multimodal/qwen3_vl_moe", .arch = "qwen3vlmoe", .fuse = fuse_,   \
         .keys = {BASE_KEYS, KV_HEADS, QWEN_MOE_KEYS}, .more = qwen3_moe_more, .rules = {           \
+            gguf_llama_rules,                                                                      \
             TOP_RULES,                                                                             \
             PLAIN_QK,                                                                              \
             QWEN_MOE_RULES                                                                         \
@@ -373,6 +366,7 @@ static const GgufRule MAMBA_RULES[] = {
         .name = name_, .golden = golden_, .arch = "gemma4", .fuse = fuse_,                         \
         .keys = {BASE_KEYS, GEMMA4_KEYS}, .more = gemma4_more, .extra = "rope_freqs.weight",       \
         .values = gemma4_divisors, .rules = {                                                      \
+            gguf_llama_rules,                                                                      \
             TOP_RULES,                                                                             \
             PLAIN_QK,                                                                              \
             rules_                                                                                 \
@@ -388,20 +382,20 @@ static const GgufFamily FAMILIES[] = {
      .golden = "multimodal/qwen2_5_vl",
      .arch = "qwen2vl",
      .keys = {BASE_KEYS, KV_HEADS},
-     .rules = {TOP_RULES, PLAIN_QK, LLAMA_NORM},
+     .rules = {gguf_llama_rules, TOP_RULES, PLAIN_QK, LLAMA_NORM},
      .more = qwen2_more},
     {.name = "qwen2_5_vl.fused",
      .golden = "multimodal/qwen2_5_vl",
      .arch = "qwen2vl",
      .keys = {BASE_KEYS, KV_HEADS},
-     .rules = {TOP_RULES, PLAIN_QK, LLAMA_NORM},
+     .rules = {gguf_llama_rules, TOP_RULES, PLAIN_QK, LLAMA_NORM},
      .more = qwen2_more,
      .fuse = true},
     {.name = "qwen3_vl",
      .golden = "multimodal/qwen3_vl",
      .arch = "qwen3vl",
      .keys = {BASE_KEYS, KV_HEADS},
-     .rules = {TOP_RULES, PLAIN_QK, LLAMA_NORM},
+     .rules = {gguf_llama_rules, TOP_RULES, PLAIN_QK, LLAMA_NORM},
      .more = qwen3_more},
     QWEN3_MOE("qwen3_vl_moe", false),
     QWEN3_MOE("qwen3_vl_moe.fused", true),
@@ -409,12 +403,12 @@ static const GgufFamily FAMILIES[] = {
      .golden = "decoder/llama4_text",
      .arch = "llama4",
      .keys = {BASE_KEYS, LLAMA4_KEYS},
-     .rules = {TOP_RULES, PLAIN_QK, LLAMA4_RULES}},
+     .rules = {gguf_llama_rules, TOP_RULES, PLAIN_QK, LLAMA4_RULES}},
     {.name = "gemma3n",
      .golden = "decoder/gemma3n_text",
      .arch = "gemma3n",
      .keys = {BASE_KEYS, GEMMA3N_KEYS},
-     .rules = {TOP_RULES, PLAIN_QK, GEMMA3N_RULES},
+     .rules = {gguf_llama_rules, TOP_RULES, PLAIN_QK, GEMMA3N_RULES},
      .more = gemma3n_more},
     GEMMA4("gemma4", "decoder/gemma4_text", GEMMA4_RULES, false),
     GEMMA4("gemma4.fused", "decoder/gemma4_text", GEMMA4_RULES, true),
